@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Read;
+use std::io::BufRead;
 
 use base::pcap::{CapturedPacket, PcapError, Reader};
 use base::tcp::TcpFlags;
@@ -296,28 +296,35 @@ impl Analysis {
     ///
     /// # Errors
     /// Those of `pause`.
-    pub fn handle_file<R: Read, E>(
+    pub fn handle_file<E>(
         &mut self,
-        reader: &mut Reader<R>,
+        reader: &mut Reader<Box<dyn BufRead>>,
         mut pause: impl FnMut(&mut Self) -> Result<bool, E>,
     ) -> Result<Option<PcapError>, E> {
-        let (mut cut_short, mut left) = (None, PACKETS_AT_ONCE);
-        while let Some(packet) = reader.next_packet() {
-            match packet {
-                Ok(packet) => self.handle(&packet),
-                Err(error) => cut_short = Some(error),
-            }
-            left -= 1;
-            if left == 0 {
-                left = PACKETS_AT_ONCE;
-                if !pause(self)? {
-                    break;
-                }
-            }
-        }
+        let mut cut_short = None;
+        while self.handle_some(reader, &mut cut_short) && pause(self)? {}
         self.note_drops(reader.dropped());
         self.end();
         Ok(cut_short)
+    }
+
+    /// Takes the packets up to the next pause; whether there may be more. It has no parameter that
+    /// is a type, so that it is compiled for speed, as this crate is, and not for the size of the
+    /// program that calls it.
+    #[inline(never)]
+    fn handle_some(
+        &mut self,
+        reader: &mut Reader<Box<dyn BufRead>>,
+        cut_short: &mut Option<PcapError>,
+    ) -> bool {
+        for _ in 0..PACKETS_AT_ONCE {
+            match reader.next_packet() {
+                Some(Ok(packet)) => self.handle(&packet),
+                Some(Err(error)) => *cut_short = Some(error),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// What is to be said of a connection that is over; call it until there is none, after

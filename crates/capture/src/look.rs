@@ -15,7 +15,7 @@ const NO_THRESHOLD: u32 = u32::MAX;
 /// Looks at all connections together that come as often as was asked for, about ...
 const LOOKS_FREE: u32 = 1 << 16;
 /// ... and one more with each so many packets: looks cost many times what packets do.
-const PACKETS_PER_LOOK: u32 = 32;
+const PACKETS_PER_LOOK: u32 = 64;
 /// Looks that one stands for, at most.
 const STRETCH_MAX: u32 = 1024;
 
