@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Read;
+use std::io::BufRead;
 
 use base::pcap::{CapturedPacket, PcapError, Reader};
 use base::tcp::TcpFlags;
@@ -10,6 +10,7 @@ use base::{FlowKey, Instant};
 use doctor::{Recording, Track};
 
 use crate::flow::Flow;
+use crate::look::LookBudget;
 use crate::packet::{self, Found, Segment};
 use crate::summary::{CaptureSummary, FlowSummary, Vantage};
 use crate::table::Table;
@@ -32,7 +33,7 @@ const TRACE_POINTS_MAX: usize = 1 << 20;
 /// How a capture is looked at, and what it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Mean distance of looks at a connection.
+    /// Mean distance of looks at a connection; they are rarer in captures of many connections.
     pub interval: Duration,
     /// Connections that are open at a time; the one that was silent longest goes first.
     pub open_max: usize,
@@ -71,6 +72,7 @@ pub struct Analysis {
     serial: u64,
     /// Open connections that are looked at.
     looked_at: usize,
+    budget: LookBudget,
     /// Those that have ended, by payload and number.
     done: BTreeMap<(u64, u64), Done>,
     summaries: VecDeque<FlowSummary>,
@@ -105,6 +107,7 @@ impl Analysis {
             ended: Instant::ZERO,
             serial: 0,
             looked_at: 0,
+            budget: LookBudget::new(),
             done: BTreeMap::new(),
             summaries: VecDeque::new(),
             vantages: BTreeMap::new(),
@@ -121,6 +124,7 @@ impl Analysis {
         match packet::look(packet) {
             Found::Segment(segment) => {
                 self.summary.tcp_packets += 1;
+                self.budget.earn();
                 let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
                 self.summary.cut_packets += u64::from(is_cut);
                 self.handle_segment(&segment);
@@ -165,7 +169,7 @@ impl Analysis {
             self.looked_at += 1;
         }
         let before = flow.trace_points();
-        flow.handle(segment);
+        flow.handle(segment, &mut self.budget);
         self.trace_points = self.trace_points + flow.trace_points() - before;
         if self.trace_points > TRACE_POINTS_MAX {
             self.drop_traces();
@@ -234,7 +238,7 @@ impl Analysis {
 
     fn take(&mut self, flow: &mut Flow, now: Instant) {
         let was_looked_at = flow.is_looked_at();
-        let tracks = flow.finish(now);
+        let tracks = flow.finish(now, &mut self.budget);
         self.sum_up(flow);
         if self.settings.lists_flows {
             self.summaries.push_back(FlowSummary::of(flow));
@@ -292,28 +296,35 @@ impl Analysis {
     ///
     /// # Errors
     /// Those of `pause`.
-    pub fn handle_file<R: Read, E>(
+    pub fn handle_file<E>(
         &mut self,
-        reader: &mut Reader<R>,
+        reader: &mut Reader<Box<dyn BufRead>>,
         mut pause: impl FnMut(&mut Self) -> Result<bool, E>,
     ) -> Result<Option<PcapError>, E> {
-        let (mut cut_short, mut left) = (None, PACKETS_AT_ONCE);
-        while let Some(packet) = reader.next_packet() {
-            match packet {
-                Ok(packet) => self.handle(&packet),
-                Err(error) => cut_short = Some(error),
-            }
-            left -= 1;
-            if left == 0 {
-                left = PACKETS_AT_ONCE;
-                if !pause(self)? {
-                    break;
-                }
-            }
-        }
+        let mut cut_short = None;
+        while self.handle_some(reader, &mut cut_short) && pause(self)? {}
         self.note_drops(reader.dropped());
         self.end();
         Ok(cut_short)
+    }
+
+    /// Takes the packets up to the next pause; whether there may be more. It has no parameter that
+    /// is a type, so that it is compiled for speed, as this crate is, and not for the size of the
+    /// program that calls it.
+    #[inline(never)]
+    fn handle_some(
+        &mut self,
+        reader: &mut Reader<Box<dyn BufRead>>,
+        cut_short: &mut Option<PcapError>,
+    ) -> bool {
+        for _ in 0..PACKETS_AT_ONCE {
+            match reader.next_packet() {
+                Some(Ok(packet)) => self.handle(&packet),
+                Some(Err(error)) => *cut_short = Some(error),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// What is to be said of a connection that is over; call it until there is none, after

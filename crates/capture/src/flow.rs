@@ -8,7 +8,7 @@ use doctor::{Samples, Track};
 
 use crate::acks::{Answer, WAITING_MAX, WAITING_UNSEEN};
 use crate::end::End;
-use crate::look;
+use crate::look::{self, LookBudget};
 use crate::packet::{Key, Segment};
 use crate::sender::Ack;
 use crate::summary::FlowSummary;
@@ -149,8 +149,8 @@ impl Flow {
         (self.next_look, self.interval) = (now, interval);
     }
 
-    /// A packet of it.
-    pub(crate) fn handle(&mut self, segment: &Segment) {
+    /// A packet of it; looks are taken from `budget`.
+    pub(crate) fn handle(&mut self, segment: &Segment, budget: &mut LookBudget) {
         let mut segment = *segment;
         if segment.at < self.last {
             self.steps_back += 1;
@@ -160,7 +160,7 @@ impl Flow {
             self.twice += 1;
             return;
         }
-        self.look_until(segment.at);
+        self.look_until(segment.at, budget);
         self.last = segment.at;
         self.packets += 1;
         self.deliver(segment.at);
@@ -333,7 +333,7 @@ impl Flow {
     }
 
     /// Looks at both ends up to a time.
-    fn look_until(&mut self, now: Instant) {
+    fn look_until(&mut self, now: Instant, budget: &mut LookBudget) {
         if self.next_look >= now || self.looks.is_none() {
             return;
         }
@@ -348,7 +348,8 @@ impl Flow {
         while self.next_look < now {
             let at = self.next_look;
             self.deliver(at);
-            self.look_at(at, stretch);
+            let stretch = stretch.saturating_mul(budget.stretch());
+            budget.take(self.look_at(at, stretch));
             // However long it is: a clock may step by years.
             let least = Duration::from_nanos(gap / most / 4);
             let distance = self.distance().saturating_mul(stretch);
@@ -365,8 +366,10 @@ impl Flow {
         self.interval.mul_f64(share).max(Duration::from_nanos(1))
     }
 
-    fn look_at(&mut self, at: Instant, looks: u32) {
+    /// A look that stands for so many; how many ends were looked at.
+    fn look_at(&mut self, at: Instant, looks: u32) -> u32 {
         self.turn = self.turn.wrapping_add(1);
+        let mut taken = 0;
         for end in [0, 1] {
             self.ends[end].sender.pass(at);
             let is_silent = self.ends[end].sender.counts.data_segments == 0;
@@ -383,15 +386,20 @@ impl Flow {
                 self.key.of_end(end),
                 2 * self.serial + end as u64,
                 (&self.ends[end], &self.ends[1 - end]),
+                looks,
             );
-            let Some(kept) = &mut self.looks else { return };
-            kept[end].open.push(FlowSample { looks, ..sample });
+            let Some(kept) = &mut self.looks else {
+                return taken;
+            };
+            kept[end].open.push(sample);
+            taken += 1;
             let has_spoken = self.ends[end].sender.waits.since().is_some();
             if !has_spoken || kept[end].open.len() >= OPEN_MAX {
                 self.tell_so_far(end, at);
             }
         }
         self.thin_out();
+        taken
     }
 
     /// Bounds the looks: over the whole time, at a larger distance.
@@ -431,7 +439,7 @@ impl Flow {
         let Looks { told, open } = &mut looks[end];
         for mut sample in open.drain(..) {
             look::tell(&mut sample, held, cwnd);
-            told.push(sample);
+            told.push_look(sample);
         }
         if open.capacity() > OPEN_KEPT {
             *open = Vec::new();
@@ -440,10 +448,10 @@ impl Flow {
 
     /// Nothing more comes up to `now`: the looks that are left, and both ends as the doctor takes
     /// them.
-    pub(crate) fn finish(&mut self, now: Instant) -> Option<[Track; 2]> {
+    pub(crate) fn finish(&mut self, now: Instant, budget: &mut LookBudget) -> Option<[Track; 2]> {
         let ended = self.is_closed();
         let until = if ended { self.last } else { now.max(self.last) };
-        self.look_until(until);
+        self.look_until(until, budget);
         self.deliver(until);
         if self.looks.is_some() {
             // The last one is of both.

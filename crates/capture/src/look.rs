@@ -12,13 +12,58 @@ use crate::waits::{Cause, Held};
 /// A value that stands for "none was set" (as in `tcp_info`).
 const NO_THRESHOLD: u32 = u32::MAX;
 
-/// The sample of `end`, whose other end is `other`; what it waits for is not told.
+/// Looks at all connections together that come as often as was asked for, about ...
+const LOOKS_FREE: u32 = 1 << 16;
+/// ... and one more with each so many packets: looks cost many times what packets do.
+const PACKETS_PER_LOOK: u32 = 64;
+/// Looks that one stands for, at most.
+const STRETCH_MAX: u32 = 1024;
+
+/// How many looks may still be taken: the less is left, the rarer they are, and the more each one
+/// counts.
+#[derive(Debug)]
+pub(crate) struct LookBudget {
+    left: u32,
+    /// Packets since the last one was given for them.
+    packets: u32,
+}
+
+impl LookBudget {
+    pub(crate) const fn new() -> Self {
+        Self {
+            left: LOOKS_FREE,
+            packets: 0,
+        }
+    }
+
+    /// A packet came.
+    pub(crate) const fn earn(&mut self) {
+        self.packets += 1;
+        if self.packets == PACKETS_PER_LOOK {
+            self.packets = 0;
+            self.left += (self.left < LOOKS_FREE) as u32;
+        }
+    }
+
+    pub(crate) const fn take(&mut self, looks: u32) {
+        self.left = self.left.saturating_sub(looks);
+    }
+
+    /// For how many looks the next one has to stand.
+    pub(crate) fn stretch(&self) -> u32 {
+        (LOOKS_FREE / self.left.max(1)).min(STRETCH_MAX)
+    }
+}
+
+/// The sample of `end`, whose other end is `other`, which stands for so many `looks`; what it waits
+/// for is not told.
 // tidy: long because each of the fields is named once
 pub(crate) fn look(
     at: Instant,
     key: FlowKey,
     cookie: u64,
     (end, other): (&End, &End),
+    looks: u32,
 ) -> FlowSample {
     let sender = &end.sender;
     let (loss, counts, rtt) = (&sender.loss, &sender.counts, &sender.rtt);
@@ -89,6 +134,7 @@ pub(crate) fn look(
         delivery_rate: sender.rates().0,
         // What small segments show although earlier ones are out.
         nodelay: sender.waits.shows_nodelay().then_some(true),
+        looks,
         ..FlowSample::empty(at, key)
     }
 }
@@ -128,5 +174,37 @@ pub(crate) fn tell(sample: &mut FlowSample, held: &Held, cwnd: Option<u32>) {
     if let (Some(from), Some(0)) = (held.idle_from, sample.unacked_pkts) {
         let busy = sample.busy_time.get_or_insert_default();
         *busy += sample.at.since(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_pay_for_looks() {
+        const PACKETS: u32 = 4_000_000;
+        let (mut budget, mut due, mut taken, mut counted) = (LookBudget::new(), 0, 0, 0);
+        for packet in 1..=PACKETS {
+            budget.earn();
+            // Many connections: two looks are due with each packet.
+            due += 2;
+            let stretch = budget.stretch();
+            if due >= stretch {
+                due -= stretch;
+                budget.take(1);
+                (taken, counted) = (taken + 1, counted + stretch);
+            }
+            let is_small = packet <= LOOKS_FREE / 4;
+            assert!(!is_small || stretch == 1, "{packet} packets: {stretch}");
+        }
+        assert_eq!(counted + due, 2 * PACKETS, "each stands for those left out");
+        let paid = LOOKS_FREE + PACKETS / PACKETS_PER_LOOK;
+        assert!((paid * 9 / 10..=paid).contains(&taken), "{taken} of {paid}");
+        // In a calm time they come as often again.
+        for _ in 0..LOOKS_FREE * PACKETS_PER_LOOK {
+            budget.earn();
+        }
+        assert_eq!(budget.stretch(), 1);
     }
 }

@@ -15,8 +15,8 @@ const PROMPT: (Duration, Duration) = (Duration::from_micros(100), Duration::from
 const PROMPT_SHARE: u32 = 16;
 /// Nagle's algorithm holds a piece behind so few segments; more are a full window.
 const NAGLE_PKTS: u32 = 4;
-/// ... for at least this share of the shortest round trip.
-const NAGLE_SHARE: f64 = 0.75;
+/// ... for at least this share of the shortest round trip, three parts of four.
+const NAGLE_SHARE: (u32, u32) = (3, 4);
 /// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
@@ -183,7 +183,7 @@ impl Waits {
             wanted: data.bytes.min(mss),
             is_small,
             // An ACK of what left last takes a round trip.
-            is_late: waited >= rtt.min().unwrap_or_default().mul_f64(NAGLE_SHARE),
+            is_late: waited * NAGLE_SHARE.1 >= rtt.min().unwrap_or_default() * NAGLE_SHARE.0,
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),

@@ -6,6 +6,7 @@
 //! the window is kept with the samples that there are.
 
 mod closing;
+mod followed;
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use closing::Closing;
+use followed::Followed;
 pub use owner_book::KnownOwners;
 use owner_book::{Known, OwnerBook, Pace};
 
@@ -47,9 +49,8 @@ const SHARE_PORTS: u32 = 50;
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long the kernel gets at the end to tell of connections that were announced.
 const ANNOUNCED_GRACE: Duration = Duration::from_millis(300);
-/// Looks at a connection that was idle for longer than this are kept only where something changed:
-/// pauses of programs that think are shorter.
-const LONG_IDLE: Duration = Duration::from_secs(1);
+/// Where some sleep, so many looks are as long as one list serves.
+const LOOKS_PER_LIST: u32 = 4;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// Where nobody knows when it ends, it is taken to last at least so long again.
 const OPEN_END_MIN: Duration = Duration::from_secs(10);
@@ -158,18 +159,24 @@ pub struct WatchProgress<'w> {
 
 /// The connections that match, while they are watched.
 #[derive(Clone, Copy)]
-pub struct Tracks<'w>(&'w BTreeMap<u64, Followed>);
+pub struct Tracks<'w> {
+    flows: &'w BTreeMap<u64, Followed>,
+    /// The first look that was not told of yet.
+    untold: u64,
+}
 
 impl<'w> Tracks<'w> {
     /// Each of them, also those that have ended, in the order of their cookies.
     pub fn iter(self) -> impl Iterator<Item = &'w Track> {
-        let matching = self.0.values().filter(|followed| followed.matches);
+        let matching = self.flows.values().filter(|followed| followed.matches);
         matching.map(|followed| &followed.flow)
     }
 
-    /// The same for what is done at each look, with the loop in this crate.
-    pub fn each(self, handle: &mut dyn FnMut(&Track)) {
-        self.iter().for_each(handle);
+    /// Each that was looked at since it was told last, with the loop in this crate.
+    pub fn each_new(self, handle: &mut dyn FnMut(&Track)) {
+        let matching = self.flows.values().filter(|followed| followed.matches);
+        let new = matching.filter(|followed| followed.look >= self.untold);
+        new.for_each(|followed| handle(&followed.flow));
     }
 }
 
@@ -223,6 +230,7 @@ fn watch_here(
         }
         if now >= next_progress {
             progress(watcher.progress(now));
+            watcher.untold = watcher.looks;
             next_progress = now + PROGRESS_EVERY;
         }
         next_look = watcher.next_look(next_look, deadline);
@@ -241,7 +249,11 @@ struct Watcher<'a> {
     listed: Vec<FlowSample>,
     /// How many sockets were in it, and how many of them are followed.
     listed_count: usize,
+    /// When that was.
+    listed_at: Instant,
     live: usize,
+    /// How many of them do not sleep.
+    awake: usize,
     /// Whether there were IPv6 sockets when they were last listed, and when that was.
     has_ipv6: bool,
     ipv6_listed: Instant,
@@ -249,6 +261,8 @@ struct Watcher<'a> {
     order: u64,
     samples: usize,
     looks: u64,
+    /// The first look that was not told of yet.
+    untold: u64,
     left_out: BTreeSet<u64>,
     hosts: Vec<HostSample>,
     book: OwnerBook,
@@ -271,29 +285,6 @@ fn part_of(key: FlowKey, parts: u32) -> u32 {
         .wrapping_mul(ports[1])
         .wrapping_add(ports[0] + ports[1]);
     (both.wrapping_mul(0x9e37_79b1) >> 16) % parts.max(1)
-}
-
-struct Followed {
-    order: u64,
-    flow: Track,
-    /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
-    matches: bool,
-}
-
-impl Followed {
-    /// Completes a sample by what the owner shows and keeps it; whether there is one more now.
-    fn keep(&mut self, mut sample: FlowSample, book: &mut OwnerBook) -> bool {
-        let flow = &mut self.flow;
-        if flow.owners.is_empty()
-            && let Known::Owners(owners) = book.known(sample.inode)
-        {
-            flow.owners = owners.to_vec();
-            book.note_near(&flow.owners);
-        }
-        flow.ended = false;
-        book.fill(flow, &mut sample);
-        add(&mut flow.samples, sample)
-    }
 }
 
 impl<'a> Watcher<'a> {
@@ -333,13 +324,16 @@ impl<'a> Watcher<'a> {
             closed: Closing::open(request.announced.is_some()),
             listed: Vec::new(),
             listed_count: 0,
+            listed_at: began,
             live: 0,
+            awake: 0,
             has_ipv6: true,
             ipv6_listed: began,
             flows: BTreeMap::new(),
             order: 0,
             samples: 0,
             looks: 0,
+            untold: 0,
             left_out: BTreeSet::new(),
             hosts: Vec::new(),
             book,
@@ -388,7 +382,7 @@ impl<'a> Watcher<'a> {
     fn look(&mut self, now: Instant, last: bool) -> Result<()> {
         let mut pace = std::mem::take(&mut self.pace_look);
         let result = pace.run(|| {
-            if last || self.lists_are_cheap() || self.pace_scan.is_due(now, SHARE_SCAN) {
+            if last || self.is_list_due(now) {
                 self.look_at_all(now, last)
             } else {
                 self.look_at_each()
@@ -414,7 +408,8 @@ impl<'a> Watcher<'a> {
                 };
                 self.flows.insert(cookie, new);
             }
-            if let Some(Followed { flow, .. }) = self.flows.get_mut(&cookie) {
+            if let Some(Followed { flow, look, .. }) = self.flows.get_mut(&cookie) {
+                *look = self.looks;
                 sample.key = flow.key;
                 sample.inode = flow.samples.last().and_then(|last| last.inode);
                 flow.samples.push(sample);
@@ -447,9 +442,17 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Whether a list of all sockets costs less than asking for those that are followed.
-    fn lists_are_cheap(&self) -> bool {
-        self.live * ONE_BY_ONE >= self.listed_count
+    /// Whether all sockets are to be listed: where that costs less than asking for those that do
+    /// not sleep, and now and then.
+    fn is_list_due(&self, now: Instant) -> bool {
+        if self.awake * ONE_BY_ONE >= self.listed_count {
+            return true;
+        }
+        let serves = match self.awake < self.live {
+            true => self.request.interval * LOOKS_PER_LIST,
+            false => Duration::ZERO,
+        };
+        now.since(self.listed_at) >= serves && self.pace_scan.is_due(now, SHARE_SCAN)
     }
 
     /// Lists all sockets, which also finds new ones.
@@ -466,34 +469,32 @@ impl<'a> Watcher<'a> {
         for followed in self.flows.values_mut() {
             followed.flow.ended = true;
         }
-        self.listed_count = listed.len();
+        (self.listed_count, self.listed_at) = (listed.len(), now);
         for sample in listed.drain(..) {
             let cookie = sample.cookie.unwrap_or_default();
             if let Some(followed) = self.flows.get_mut(&cookie) {
-                self.samples += usize::from(followed.keep(sample, &mut self.book));
+                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
             } else if let Some(mut followed) = self.admit(&sample) {
-                self.samples += usize::from(followed.keep(sample, &mut self.book));
+                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
                 self.flows.insert(cookie, followed);
             }
         }
         self.listed = listed;
-        self.live = self
-            .flows
-            .values()
-            .filter(|followed| !followed.flow.ended)
-            .count();
+        let live = || self.flows.values().filter(|one| !one.flow.ended);
+        let (all, asleep) = (live().count(), live().filter(|one| one.is_asleep()).count());
+        (self.live, self.awake) = (all, all - asleep);
         self.book.refresh(Clock.now())?;
         self.settle();
         Ok(())
     }
 
-    /// Asks for the known flows one by one.
+    /// Asks for the known flows that do not sleep one by one.
     fn look_at_each(&mut self) -> Result<()> {
-        let live = self
+        let awake = self
             .flows
             .iter()
-            .filter(|(_, followed)| !followed.flow.ended);
-        let asked: Vec<_> = live
+            .filter(|(_, followed)| !followed.flow.ended && !followed.is_asleep());
+        let asked: Vec<_> = awake
             .map(|(&cookie, followed)| (cookie, followed.flow.key))
             .collect();
         for (cookie, key) in asked {
@@ -501,7 +502,7 @@ impl<'a> Watcher<'a> {
             if let Some(sample) = self.diag.sample_one(Clock.now(), key, Some(cookie))?
                 && let Some(followed) = self.flows.get_mut(&cookie)
             {
-                self.samples += usize::from(followed.keep(sample, &mut self.book));
+                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
             }
         }
         Ok(())
@@ -550,6 +551,7 @@ impl<'a> Watcher<'a> {
         Some(Followed {
             order: self.order,
             flow,
+            look: self.looks,
             matches: matches == Some(true),
         })
     }
@@ -565,6 +567,9 @@ impl<'a> Watcher<'a> {
             ..
         } = self;
         flows.retain(|_, track| {
+            if track.is_settled() {
+                return true;
+            }
             let flow = &mut track.flow;
             let Some(last) = flow.samples.last() else {
                 return true;
@@ -639,7 +644,10 @@ impl<'a> Watcher<'a> {
 
     fn progress(&self, now: Instant) -> WatchProgress<'_> {
         // Not `self.samples`, in which those on trial count.
-        let tracks = Tracks(&self.flows);
+        let tracks = Tracks {
+            flows: &self.flows,
+            untold: self.untold,
+        };
         WatchProgress {
             elapsed: now.since(self.began),
             duration: self.request.duration,
@@ -674,27 +682,6 @@ impl<'a> Watcher<'a> {
             unseen_processes,
         }
     }
-}
-
-/// Appends a sample; whether there is one more than before. Of a connection on which nothing has
-/// happened for a while only the first and the last look are kept.
-fn add(samples: &mut Samples, mut sample: FlowSample) -> bool {
-    let is_rest = |later: &FlowSample, earlier: &FlowSample| {
-        let idle = earlier.since_data_sent.min(earlier.since_data_received);
-        idle >= Some(LONG_IDLE) && later.repeats(earlier)
-    };
-    if let (Some(earlier), Some(last)) = (samples.before_last(), samples.last())
-        && is_rest(last, earlier)
-        && is_rest(&sample, last)
-    {
-        sample.looks = last.looks.saturating_add(1);
-        // Read seldom: the last reading stays.
-        sample.owner_cpu_time = sample.owner_cpu_time.or(last.owner_cpu_time);
-        samples.replace_last(sample);
-        return false;
-    }
-    samples.push(sample);
-    true
 }
 
 /// The destination to which connections take most of the ports that the kernel chooses from.

@@ -54,9 +54,16 @@ impl Samples {
         }
     }
 
-    /// Takes one more in place of the newest.
-    pub fn replace_last(&mut self, sample: impl Into<Arc<FlowSample>>) {
-        self.last = Some(sample.into());
+    /// The same, into the memory of a look that has been packed, unless that is kept elsewhere:
+    /// with thousands of connections allocating would take more time than packing.
+    pub fn push_look(&mut self, sample: FlowSample) {
+        let spare = self.last.take().and_then(|last| self.pack(last));
+        self.last = Some(placed(spare, sample));
+    }
+
+    /// Takes one more in place of the newest, and into its memory, unless that is kept elsewhere.
+    pub fn replace_last(&mut self, sample: FlowSample) {
+        self.last = Some(placed(self.last.take(), sample));
     }
 
     /// How many.
@@ -116,7 +123,8 @@ impl Samples {
         }
     }
 
-    fn pack(&mut self, sample: Arc<FlowSample>) {
+    /// Gives back the one that was packed before.
+    fn pack(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
         let length = self.changes.len();
         let follows = self
             .before
@@ -130,7 +138,21 @@ impl Samples {
             });
         }
         self.packed += 1;
-        self.before = Some(sample);
+        self.before.replace(sample)
+    }
+}
+
+/// A look in the memory of another one, where nothing else keeps that.
+fn placed(spare: Option<Arc<FlowSample>>, sample: FlowSample) -> Arc<FlowSample> {
+    let Some(mut spare) = spare else {
+        return Arc::new(sample);
+    };
+    match Arc::get_mut(&mut spare) {
+        Some(place) => {
+            *place = sample;
+            spare
+        }
+        None => Arc::new(sample),
     }
 }
 
@@ -506,6 +528,30 @@ mod tests {
             look(50),
         ];
         assert_eq!(check(&samples).whole.len(), 4);
+    }
+
+    #[test]
+    fn memory_is_used_again_but_not_that_of_looks_that_others_keep() {
+        let looks: Vec<FlowSample> = (0..21).map(|at| look(at * 10)).collect();
+        let mut samples = Samples::new();
+        let mut kept = Vec::new();
+        for (at, sample) in looks.iter().enumerate() {
+            samples.push_look(sample.clone());
+            if at % 3 == 0 {
+                kept.extend(samples.last_shared());
+            }
+        }
+        assert_eq!(samples, packed(&looks));
+        let expected: Vec<&FlowSample> = looks.iter().step_by(3).collect();
+        assert!(kept.iter().map(|kept| &**kept).eq(expected), "{kept:?}");
+        // None of the last two is kept.
+        let before = samples.before.as_ref().map(Arc::as_ptr);
+        samples.push_look(look(200));
+        assert_eq!(samples.last.as_ref().map(Arc::as_ptr), before);
+        let newest = samples.last.as_ref().map(Arc::as_ptr);
+        samples.replace_last(look(210));
+        assert_eq!(samples.last.as_ref().map(Arc::as_ptr), newest);
+        assert_eq!(samples.last(), Some(&look(210)));
     }
 
     #[test]

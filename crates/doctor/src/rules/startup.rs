@@ -156,13 +156,14 @@ fn restart(earlier: Burst, later: Burst) -> Option<(u32, u32)> {
 /// Connections end while their window still doubles.
 pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
     let (best, starts) = short_starts(view)?;
+    let median = starts[starts.len() / 2];
+    let ideal = median.ideal(best);
     let Start {
         bytes,
         busy,
-        ideal,
         mss,
         min_rtt,
-    } = starts[starts.len() / 2];
+    } = median;
     let (least, most) = PROPOSED_INITIAL_WINDOW;
     let window = (best.bdp_bytes(min_rtt) / mss / 2).clamp(least, most);
     let remedy = |knob, risk| Remedy {
@@ -218,16 +219,19 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
+    let starts = connections.iter().filter_map(|timeline| start(timeline));
+    let mut starts: Vec<Start> = starts.collect();
+    // What the path gave takes longer to see.
+    if starts.len() < SHORT_CONNECTIONS {
+        return None;
+    }
     // What a full path carries is known; what a window would bring is not.
     let most = |rate: fn(&Timeline) -> Option<Rate>| {
         let rates = connections.iter().filter_map(|timeline| rate(timeline));
         rates.max()
     };
     let best = most(rate_of_full_path).or_else(|| most(shown_rate))?;
-    let starts: Vec<Start> = connections
-        .iter()
-        .filter_map(|timeline| start(timeline, best))
-        .collect();
+    starts.retain(|start| start.is_slow(best));
     // One that still sends may become one that is short, or not.
     let told = connections
         .iter()
@@ -274,27 +278,38 @@ fn rate_of_full_path(timeline: &Timeline) -> Option<Rate> {
 struct Start {
     bytes: u64,
     busy: Duration,
-    ideal: Duration,
     mss: u64,
     min_rtt: Duration,
 }
 
+impl Start {
+    /// What it would have taken at this rate.
+    fn ideal(&self, best: Rate) -> Duration {
+        let at_best = self.bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
+        let at_best = Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX);
+        self.min_rtt.saturating_add(at_best)
+    }
+
+    fn is_slow(&self, best: Rate) -> bool {
+        self.busy.as_secs_f64() >= self.ideal(best).as_secs_f64() * STARTUP_SLOWDOWN
+    }
+}
+
 /// `None` unless the connection was short and ended (or stands) in its slow start. A connection
 /// this young is wholly inside the observed time, so its counters need no difference.
-fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
+fn start(timeline: &Timeline) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
     // What follows the last byte, closing above all, is no part of the transfer; a FIN that is
     // acknowledged counts as a byte.
     let reaches = |offset: u64| offset.saturating_add(1) >= bytes;
-    let done = timeline
-        .samples()
-        .find(|s| s.bytes_acked.is_some_and(reaches))?;
-    let busy = done.busy_time?;
+    // From the end: most connections are long, which shows there at once.
+    let newest = timeline.samples().rev();
+    let told = newest.filter_map(|s| s.bytes_acked.map(|acked| (acked, s)));
+    let done = told.take_while(|(acked, _)| reaches(*acked)).last();
+    let (_, done) = done?;
+    let busy = done.busy_time.filter(|busy| *busy <= SHORT_BUSY)?;
     let mss = u64::from(timeline.mss_bytes()?);
     let min_rtt = timeline.min_rtt()?;
-    let at_best = bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
-    let ideal =
-        min_rtt.saturating_add(Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX));
     // A connection that asks and waits many times is slow for another reason. The last window is
     // hardly ever full: it carries what is left.
     let all_sent = timeline
@@ -314,20 +329,18 @@ fn start(timeline: &Timeline, best: Rate) -> Option<Start> {
         .latest(|s| s.rwnd_limited_time)
         .and_then(|stopped| ratio_of_times(stopped, busy))
         .is_none_or(|share| share <= WINDOW_SHARE);
-    let is_short = busy <= SHORT_BUSY && busy >= min_rtt.mul_f64(STARTUP_ROUND_TRIPS);
+    let is_long_enough = busy >= min_rtt.mul_f64(STARTUP_ROUND_TRIPS);
     // One that was found late has grown meanwhile, by a segment for each that was acknowledged.
     let began = |s: &FlowSample| {
         let grown = u32::try_from(s.bytes_acked? / mss.max(1)).unwrap_or(u32::MAX);
         Some(s.cwnd_pkts?.saturating_sub(grown))
     };
     let began_small = timeline.samples().find_map(began)? < LARGE_INITIAL_WINDOW_PKTS;
-    let is_slow = busy.as_secs_f64() >= ideal.as_secs_f64() * STARTUP_SLOWDOWN;
     let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
     let is_start = keeps_sending && clean && window_free && began_small;
-    (is_start && is_short && is_slow && above_first_window).then_some(Start {
+    (is_start && is_long_enough && above_first_window).then_some(Start {
         bytes,
         busy,
-        ideal,
         mss,
         min_rtt,
     })

@@ -315,11 +315,12 @@ impl OwnerBook {
         let looks_corked = sample.unacked_pkts == Some(0)
             && sample.notsent_bytes > Some(0)
             && sample.notsent_bytes < sample.snd_mss_bytes;
-        let first = flow.samples.first().map_or(sample.at, |first| first.at);
+        // Far away in memory: read seldom.
+        let first = || flow.samples.first().map_or(sample.at, |first| first.at);
         let reads = self.reads.entry(flow.cookie).or_insert(0);
         let wanted = match *reads {
             0 => true,
-            1 => sample.at.since(first) >= OPTIONS_SETTLED,
+            1 => sample.at.since(first()) >= OPTIONS_SETTLED,
             _ => false,
         };
         *reads += u8::from(wanted);

@@ -162,15 +162,12 @@ impl Window<'_> {
             seed: self.seed,
             ..WatchRequest::new(filter, self.length)
         };
-        let mut looks = 0;
         let mut recording = linux::watch(&request, &mut |seen: WatchProgress| {
             if self.shared.cuts_window() || self.has_process_ended() {
                 stop.store(true, Ordering::Relaxed);
             }
-            // Where looks are rare, there may be none since the last time.
-            if std::mem::replace(&mut looks, seen.looks) != seen.looks {
-                seen.tracks.each(&mut |track| watchlist.handle_look(track));
-            }
+            seen.tracks
+                .each_new(&mut |track| watchlist.handle_look(track));
             let now = linux::Clock.now();
             if let Some(looks_per_s) = rate.poll(now, seen.looks) {
                 let tracks = seen.tracks.iter();

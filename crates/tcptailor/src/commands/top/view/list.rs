@@ -72,62 +72,25 @@ const LAYOUTS: &[(usize, &[(Column, usize)])] = &[
     (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
 ];
 
-/// The same where lines are of several network namespaces.
-const LAYOUTS_APART: &[(usize, &[(Column, usize)])] = &[
-    (
-        180,
-        &[
-            (Column::Where, 20),
-            (Column::Count, 6),
-            (Column::Rate, 12),
-            (Column::Rtt, 8),
-            (Column::Now, 14),
-            (Column::Bar, 24),
-            (Column::Finding, 48),
-        ],
-    ),
-    (
-        120,
-        &[
-            (Column::Where, 20),
-            (Column::Count, 6),
-            (Column::Rate, 12),
-            (Column::Rtt, 8),
-            (Column::Bar, 12),
-            (Column::Finding, 29),
-        ],
-    ),
-    (
-        78,
-        &[
-            (Column::Where, 14),
-            (Column::Rate, 11),
-            (Column::Finding, 21),
-            (Column::Bar, 6),
-        ],
-    ),
-    (
-        60,
-        &[
-            (Column::Where, 12),
-            (Column::Rate, 6),
-            (Column::Finding, 20),
-        ],
-    ),
-    (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
-];
+/// The network namespace of a line, where there are several, takes so much of screens of at least
+/// this width; the rest is laid out as a screen that is so much narrower.
+const WHERE: &[(usize, usize)] = &[(100, 20), (60, 14)];
 
 /// A name has no more room than this: two IPv6 addresses are cut.
 const NAME_MAX: usize = 52;
 
 /// Columns for a screen of this width.
-fn columns(width: usize, are_apart: bool) -> &'static [(Column, usize)] {
-    let mut layouts = match are_apart {
-        true => LAYOUTS_APART.iter(),
-        false => LAYOUTS.iter(),
-    };
-    let found = layouts.find(|(least, _)| width >= *least);
-    found.map_or(&[], |(_, columns)| columns)
+fn columns(width: usize, are_apart: bool) -> Vec<(Column, usize)> {
+    fn widest<T>(from: &[(usize, T)], width: usize) -> Option<&T> {
+        let found = from.iter().find(|(least, _)| width >= *least);
+        found.map(|(_, found)| found)
+    }
+    let place = widest(WHERE, width).filter(|_| are_apart);
+    let taken = place.map_or(0, |place| place + 1);
+    let place = place.map(|place| (Column::Where, *place));
+    let rest = widest(LAYOUTS, width - taken);
+    let rest = rest.into_iter().flat_map(|columns| columns.iter().copied());
+    place.into_iter().chain(rest).collect()
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
@@ -138,8 +101,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
     let left = width.saturating_sub(taken + 1);
     let name_width = left.min(NAME_MAX);
     let columns: Vec<(Column, usize)> = columns
-        .iter()
-        .map(|&(column, width)| match column {
+        .into_iter()
+        .map(|(column, width)| match column {
             Column::Finding => (column, width + left - name_width),
             _ => (column, width),
         })
@@ -320,8 +283,8 @@ mod tests {
     fn a_name_has_room_on_every_screen() {
         for width in 30..300 {
             for are_apart in [false, true] {
-                let columns = columns(width, are_apart).iter();
-                let taken: usize = columns.map(|(_, width)| width + 1).sum();
+                let columns = columns(width, are_apart);
+                let taken: usize = columns.iter().map(|(_, width)| width + 1).sum();
                 let least = if width < 60 { 6 } else { 16 };
                 assert!(taken + 1 + least <= width, "{width} {are_apart}");
             }
