@@ -9,8 +9,9 @@ use base::settings::RtoRule;
 use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
-use super::rate::PendingSample;
-use super::records::Delivered;
+use super::rack::Rack;
+use super::rate::{PendingSample, RateSampler};
+use super::records::{Delivered, Scoreboard};
 use super::undo::is_before;
 use super::{AckInput, AckOutcome, LossRecovery, REORDERING_MAX};
 use crate::cc::AckSample;
@@ -66,6 +67,38 @@ impl SentSpan {
     fn add(&mut self, sent: Instant) {
         self.first.get_or_insert(sent);
         self.last = Some(sent);
+    }
+}
+
+/// Who hears of each piece of the stream that arrives, whichever way the peer tells of it.
+struct Arrivals<'a> {
+    /// The recovery ends when this is acknowledged.
+    high: u64,
+    min_rtt: Option<Duration>,
+    rack: &'a mut Rack,
+    rate: &'a mut RateSampler,
+}
+
+impl Arrivals<'_> {
+    /// `tells_order`: it arrived as it was sent last, so that what left before it is late.
+    fn add(&mut self, piece: &Delivered<'_>, pass: &mut Pass, tells_order: bool) {
+        let record = piece.record;
+        if tells_order {
+            let was_retransmitted = record.was_retransmitted;
+            self.rack.on_delivered(
+                pass.now,
+                record.sent,
+                piece.end,
+                was_retransmitted,
+                self.min_rtt,
+            );
+        }
+        self.rate
+            .on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
+        if !record.was_retransmitted {
+            pass.original_arrived |= piece.end <= self.high;
+            pass.lowest_original = pass.lowest_original.min(piece.start);
+        }
     }
 }
 
@@ -206,25 +239,23 @@ impl LossRecovery {
         pass.lowest_original = u64::MAX;
     }
 
+    fn arrivals(&mut self) -> (&mut Scoreboard, Arrivals<'_>) {
+        let arrivals = Arrivals {
+            high: self.high,
+            min_rtt: self.rtt.min_rtt(),
+            rack: &mut self.rack,
+            rate: &mut self.rate,
+        };
+        (&mut self.board, arrivals)
+    }
+
     fn process_sack_block(&mut self, block: (u64, u64), pass: &mut Pass) {
-        let (now, high, min_rtt) = (pass.now, self.high, self.rtt.min_rtt());
-        let (rack, rate) = (&mut self.rack, &mut self.rate);
-        let packets = self.board.sack(block, |piece| {
-            let record = piece.record;
-            rack.on_delivered(
-                now,
-                record.sent,
-                piece.end,
-                record.was_retransmitted,
-                min_rtt,
-            );
-            rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
-            if record.was_retransmitted {
-                return;
+        let (board, mut arrivals) = self.arrivals();
+        let packets = board.sack(block, |piece| {
+            arrivals.add(piece, pass, true);
+            if !piece.record.was_retransmitted {
+                pass.sacked_sent.add(piece.record.sent);
             }
-            pass.original_arrived |= piece.end <= high;
-            pass.sacked_sent.add(record.sent);
-            pass.lowest_original = pass.lowest_original.min(piece.start);
         });
         self.rate.count(packets, pass.ece);
         pass.has_sacked |= packets > 0;
@@ -261,32 +292,19 @@ impl LossRecovery {
 
     /// Linux `tcp_clean_rtx_queue`.
     fn process_cumulative(&mut self, ack: u64, pass: &mut Pass) {
-        let (now, high, min_rtt) = (pass.now, self.high, self.rtt.min_rtt());
         let uses_sack = self.uses_sack();
         let echo = pass.echo.filter(|_| self.timestamps);
-        let (rack, rate) = (&mut self.rack, &mut self.rate);
         let mut fresh = 0;
-        let acked = self.board.acknowledge(ack, |piece| {
-            let record = piece.record;
+        let (board, mut arrivals) = self.arrivals();
+        let acked = board.acknowledge(ack, |piece| {
+            pass.retransmitted_acked |= piece.record.was_retransmitted;
+            if piece.packets == 0 {
+                return;
+            }
             fresh += piece.packets;
-            if record.was_retransmitted {
-                pass.retransmitted_acked = true;
-            } else if piece.packets > 0 {
-                pass.acked_sent.add(record.sent);
-                pass.original_arrived |= piece.end <= high;
-                pass.lowest_original = pass.lowest_original.min(piece.start);
-            }
-            if uses_sack && piece.packets > 0 && !is_spurious(piece, echo) {
-                rack.on_delivered(
-                    now,
-                    record.sent,
-                    piece.end,
-                    record.was_retransmitted,
-                    min_rtt,
-                );
-            }
-            if piece.packets > 0 {
-                rate.on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
+            arrivals.add(piece, pass, uses_sack && !is_spurious(piece, echo));
+            if !piece.record.was_retransmitted {
+                pass.acked_sent.add(piece.record.sent);
             }
         });
         pass.acked = acked;
