@@ -34,6 +34,7 @@ pub mod packet_script;
 mod pool;
 mod ports;
 pub mod profile;
+mod progress;
 mod recovery;
 mod recv;
 mod send;

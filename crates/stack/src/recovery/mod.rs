@@ -30,6 +30,7 @@ use base::{CongestionState, Instant, Rate};
 
 use crate::Arc;
 use crate::cc::{CongestionControl, Window};
+use crate::progress::Progress;
 use crate::tick::TickClock;
 
 use prr::Prr;
@@ -256,8 +257,7 @@ impl LossRecovery {
         rtt: Option<Duration>,
         syn_retransmits: u32,
     ) {
-        self.board.start_at(1);
-        self.high = 1;
+        self.high = self.una();
         // The handshake's packet counts as delivered, as in Linux.
         self.rate.count(1, false);
         match rtt {
@@ -421,6 +421,11 @@ impl LossRecovery {
             in_flight += self.board.sacked();
         }
         self.window.cwnd.saturating_sub(in_flight)
+    }
+
+    /// How far our stream has come.
+    pub(crate) const fn progress(&self) -> &Progress {
+        self.board.progress()
     }
 
     /// First unacknowledged offset.

@@ -15,6 +15,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::Instant;
 
 use super::rate::SentState;
+use crate::progress::Progress;
 use crate::shrink::shrink_empty;
 use outstanding::Outstanding;
 pub(super) use record::{Delivered, Record, Retransmission};
@@ -49,8 +50,7 @@ pub(super) struct Expired {
 /// The scoreboard of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
-    una: u64,
-    next: u64,
+    progress: Progress,
     outstanding: Outstanding,
     runs: BTreeMap<u64, Run>,
     /// Starts of the lost records that were not retransmitted yet.
@@ -61,8 +61,6 @@ pub(super) struct Scoreboard {
     highest_sack: u64,
     /// Counting duplicates found everything below lost already.
     counted_below: u64,
-    /// Behind the FIN, where it was sent: it takes an offset and no packet of its own.
-    fin_end: Option<u64>,
     packets_out: u32,
     sacked: u32,
     lost: u32,
@@ -72,12 +70,16 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub(super) fn una(&self) -> u64 {
-        self.una
+    pub(super) const fn progress(&self) -> &Progress {
+        &self.progress
     }
 
-    pub(super) fn next(&self) -> u64 {
-        self.next
+    pub(super) const fn una(&self) -> u64 {
+        self.progress.una()
+    }
+
+    pub(super) const fn next(&self) -> u64 {
+        self.progress.next()
     }
 
     pub(super) fn packets_out(&self) -> u32 {
@@ -118,42 +120,33 @@ impl Scoreboard {
     /// (Linux `tcp_highest_sack_seq`).
     pub(super) fn highest_sack(&self) -> u64 {
         if self.sacked == 0 {
-            self.una
+            self.una()
         } else {
-            self.highest_sack.max(self.una)
+            self.highest_sack.max(self.una())
         }
     }
 
     /// Bytes of data in `start..end`, a FIN not counted.
     pub(super) fn data_bytes(&self, start: u64, end: u64) -> u64 {
-        end - start - u64::from(self.fin_end == Some(end))
+        end - start - u64::from(self.fin_end() == Some(end))
     }
 
     /// Whether all of `start..end` is SACKed.
     pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
         let run = self.runs.range(..=start).next_back();
-        start >= self.una && run.is_some_and(|(_, run)| end <= run.end)
+        start >= self.una() && run.is_some_and(|(_, run)| end <= run.end)
     }
 
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
         self.runs
             .first_key_value()
-            .is_some_and(|(&start, _)| start <= self.una)
+            .is_some_and(|(&start, _)| start <= self.una())
     }
 
     /// When the first unaccounted record left last.
     pub(super) fn head_sent(&self) -> Option<Instant> {
         Some(self.outstanding.first()?.1.sent)
-    }
-
-    /// Nothing is outstanding; the first byte of data is `offset`.
-    pub(super) fn start_at(&mut self, offset: u64) {
-        *self = Self {
-            una: offset,
-            next: offset,
-            ..Self::default()
-        };
     }
 
     /// Without SACK, `sacked` counts the duplicate ACKs (Linux `tcp_add_reno_sack`).
@@ -174,11 +167,9 @@ impl Scoreboard {
         has_fin: bool,
         state: SentState,
     ) {
-        let start = self.next;
+        let start = self.next();
         debug_assert!(end > start, "recovery does not handle empty segments");
-        if has_fin {
-            self.fin_end = Some(end);
-        }
+        self.progress.on_sent(end, has_fin);
         let packets = self.packets_of(start, end, segment);
         let record = Record {
             end,
@@ -193,7 +184,6 @@ impl Scoreboard {
         };
         self.outstanding.push(start, record);
         self.packets_out += packets;
-        self.next = end;
         self.remember(now, start, end);
     }
 
@@ -208,7 +198,7 @@ impl Scoreboard {
         } = *how;
         self.cut(start);
         self.cut(end);
-        let fin_end = self.fin_end;
+        let fin_end = self.fin_end();
         let mut packets = 0;
         for (&start, record) in self.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_retransmitted);
@@ -244,7 +234,7 @@ impl Scoreboard {
         let mut packets = 0;
         while let Some((start, mut record)) = self.outstanding.pop_below(ack) {
             let left = if record.end > ack {
-                packets_of(ack, record.end, record.segment, self.fin_end).min(record.packets)
+                packets_of(ack, record.end, record.segment, self.fin_end()).min(record.packets)
             } else {
                 0
             };
@@ -266,7 +256,7 @@ impl Scoreboard {
             }
         }
         packets += self.acknowledge_runs(ack);
-        self.una = ack;
+        self.progress.on_acked(ack);
         self.outstanding.release();
         while self.by_time.front().is_some_and(|range| range.end <= ack) {
             self.by_time.pop_front();
@@ -309,8 +299,8 @@ impl Scoreboard {
         (start, end): (u64, u64),
         mut visit: impl FnMut(&Delivered<'_>),
     ) -> u32 {
-        let start = self.whole_segments_from(start.max(self.una));
-        let end = end.min(self.next);
+        let start = self.whole_segments_from(start.max(self.una()));
+        let end = end.min(self.next());
         let mut packets = 0;
         while let Some((&at, record)) = self.first_in(start, end) {
             if record.end > end {
@@ -386,7 +376,7 @@ impl Scoreboard {
 
     /// Cuts the record that `offset` lies inside, if any.
     fn cut(&mut self, offset: u64) {
-        let fin_end = self.fin_end;
+        let fin_end = self.fin_end();
         let before = self.outstanding.up_to(offset).range_mut(..offset);
         let Some((&start, record)) = before.into_iter().next_back() else {
             return;
@@ -413,8 +403,12 @@ impl Scoreboard {
         self.outstanding.up_to(offset).insert(offset, tail);
     }
 
+    const fn fin_end(&self) -> Option<u64> {
+        self.progress.fin_end()
+    }
+
     fn packets_of(&self, start: u64, end: u64, segment: u32) -> u32 {
-        packets_of(start, end, segment, self.fin_end)
+        packets_of(start, end, segment, self.fin_end())
     }
 
     /// The record at `start`, as it was sent last, is lost. Returns whether that was a
@@ -563,7 +557,7 @@ impl Scoreboard {
             }
         }
         let Some(border) = border else { return };
-        let mut at = self.record_start(self.counted_below.max(self.una));
+        let mut at = self.record_start(self.counted_below.max(self.una()));
         while let Some((&found, record)) = self.first_in(at, border) {
             at = record.end;
             if !record.is_lost {
@@ -604,7 +598,7 @@ impl Scoreboard {
     /// After a timeout: everything unaccounted is lost, except what `spare` says left too
     /// recently; the first record never is.
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
-        let mut at = self.una;
+        let mut at = self.una();
         let mut is_head = true;
         while let Some((&found, record)) = self.outstanding.all().range(at..).next() {
             at = record.end;
@@ -634,7 +628,7 @@ impl Scoreboard {
             };
             self.outstanding.up_to(start).insert(start, record);
         }
-        self.counted_below = self.una;
+        self.counted_below = self.una();
     }
 
     /// No loss after all: nothing counts as lost any more.
@@ -654,15 +648,15 @@ impl Scoreboard {
         self.by_time = ranges;
         self.to_retransmit.clear();
         self.lost = 0;
-        self.counted_below = self.una;
+        self.counted_below = self.una();
     }
 
     /// Segments are at most `segment` bytes from now on: records of larger ones count anew and
     /// are lost. Returns whether there were any.
     pub(super) fn resegment(&mut self, segment: u32) -> bool {
-        let fin_end = self.fin_end;
+        let fin_end = self.fin_end();
         let lost_before = self.lost_total;
-        let mut at = self.una;
+        let mut at = self.una();
         while let Some((&start, record)) = self.outstanding.all().range_mut(at..).next() {
             at = record.end;
             if record.segment <= segment || u64::from(segment) >= record.end - start {
@@ -698,7 +692,7 @@ impl Scoreboard {
         let most = u64::from(packets) * u64::from(segment);
         // A FIN rides on the segment before it.
         let end = match record.end - start {
-            length if self.fin_end == Some(record.end) && length == most + 1 => record.end,
+            length if self.fin_end() == Some(record.end) && length == most + 1 => record.end,
             length => start + length.min(most),
         };
         Some((start, end))
@@ -709,7 +703,7 @@ impl Scoreboard {
     pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
         let (start, record) = self.outstanding.last()?;
         let segment = u64::from(segment.max(1));
-        let data_end = match self.fin_end {
+        let data_end = match self.fin_end() {
             Some(end) if end == record.end => end - 1,
             _ => record.end,
         };

@@ -6,14 +6,15 @@ use base::settings::{Accounting, Completion, Nagle, Push};
 
 use super::Sender;
 use super::segment::SendEnv;
+use crate::progress::Progress;
 
 impl Sender {
     /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they leave.
     /// `follows`: full segments leave in front of them in the same packet.
     pub(super) fn tail_hold(&self, bytes: u64, follows: bool, env: &SendEnv) -> Option<Limit> {
         let is_released =
-            self.round.pushes || self.ledger.sent() < self.flush_until || self.has_fin();
-        if is_released || self.is_urgent() {
+            self.round.pushes || env.progress.data_sent() < self.flush_until || self.has_fin();
+        if is_released || self.is_urgent(&env.progress) {
             return None;
         }
         // RFC 9293 section 3.8.6.2.1, in FreeBSD's `tcp_output` also against TCP_NOPUSH.
@@ -25,21 +26,21 @@ impl Sender {
         let is_held = self.settings.small_writes.cork
             || more
             || self.settings.small_writes.push == Push::Never;
-        if is_held && !self.is_stuck() {
+        if is_held && !self.is_stuck(&env.progress) {
             return Some(Limit::Cork);
         }
-        self.nagle_hold(follows)
+        self.nagle_hold(follows, &env.progress)
     }
 
     /// Nagle's test alone.
-    pub(super) fn nagle_hold(&self, follows: bool) -> Option<Limit> {
-        let is_out = !self.ledger.is_quiet();
+    pub(super) fn nagle_hold(&self, follows: bool, progress: &Progress) -> Option<Limit> {
+        let is_out = !progress.is_quiet();
         let waits = match self.settings.small_writes.nagle {
             Nagle::Off => false,
             // BSD decides once per call of `tcp_output` whether the connection is idle, and then
             // lets all of a write go.
             Nagle::Rfc896 => (is_out || follows) && !self.started_idle(),
-            Nagle::Minshall => is_out && self.small_end > self.ledger.una(),
+            Nagle::Minshall => is_out && self.small_end > progress.data_acked(),
         };
         waits.then_some(if self.is_cut_by_buffer() {
             Limit::SendBuffer
@@ -62,9 +63,9 @@ impl Sender {
 
     /// Whether nobody could ever release the tail: nothing is out, the writer waits for room, and
     /// no timer is set ("until the buffer is full", `FreeBSD` tcp(4), `TCP_NOPUSH`).
-    fn is_stuck(&self) -> bool {
+    fn is_stuck(&self, progress: &Progress) -> bool {
         self.writer_waits
-            && self.ledger.is_quiet()
+            && progress.is_quiet()
             && self.settings.small_writes.cork_ceiling.is_none()
     }
 }

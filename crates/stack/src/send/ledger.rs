@@ -1,7 +1,8 @@
-//! The written stream, and how far it has come: what of it was sent, what of that was acknowledged,
-//! and its end.
+//! What was written: the bytes that are not acknowledged, the packets that they were cut into, and
+//! whether more follow.
 //!
-//! Decides nothing. Offsets are those of data; a FIN takes none here.
+//! Decides nothing. What was sent and acknowledged is [`Progress`]'s to know; a packet stays here
+//! until it is acknowledged as a whole, since its memory does.
 
 use alloc::collections::VecDeque;
 
@@ -12,10 +13,8 @@ use bytes::Bytes;
 use super::buffer::StreamBuffer;
 use super::segment::Outgoing;
 use crate::packet::Payload;
+use crate::progress::{FIRST_BYTE, Progress};
 use crate::shrink::shrink_empty;
-
-/// Offset of the first byte of data; the SYN stands in front of it.
-pub(super) const FIRST_BYTE: u64 = 1;
 
 /// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
 #[derive(Clone, Copy, Debug)]
@@ -36,52 +35,26 @@ struct Sent {
     push: bool,
 }
 
-/// How far the end of the stream has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fin {
-    /// The application may still write.
-    Open,
-    /// FIN follows the last byte.
-    Queued,
-    /// It was sent.
-    Sent,
-}
-
 /// The written stream of one connection.
 #[derive(Debug)]
 pub(super) struct Ledger {
     stream: StreamBuffer,
-    /// Everything in front of it is acknowledged.
-    una: u64,
-    /// Everything in front of it was sent.
-    sent: u64,
     unsent: VecDeque<Unsent>,
     in_flight: VecDeque<Sent>,
     in_flight_segments: u32,
-    fin: Fin,
+    /// FIN follows the last byte.
+    is_closed: bool,
 }
 
 impl Ledger {
     pub(super) fn new(accounting: Accounting) -> Self {
         Self {
             stream: StreamBuffer::new(FIRST_BYTE, accounting),
-            una: FIRST_BYTE,
-            sent: FIRST_BYTE,
             unsent: VecDeque::new(),
             in_flight: VecDeque::new(),
             in_flight_segments: 0,
-            fin: Fin::Open,
+            is_closed: false,
         }
-    }
-
-    /// Everything in front of it is acknowledged.
-    pub(super) const fn una(&self) -> u64 {
-        self.una
-    }
-
-    /// Everything in front of it was sent.
-    pub(super) const fn sent(&self) -> u64 {
-        self.sent
     }
 
     /// Offset behind the last written byte.
@@ -89,13 +62,9 @@ impl Ledger {
         self.stream.end()
     }
 
-    pub(super) const fn fin(&self) -> Fin {
-        self.fin
-    }
-
-    /// Whether nothing is sent and not acknowledged.
-    pub(super) const fn is_quiet(&self) -> bool {
-        self.una == self.sent
+    /// Whether no more data follows.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Packets that were begun and are not wholly sent.
@@ -134,9 +103,9 @@ impl Ledger {
     }
 
     /// Bytes in the last unsent packet.
-    pub(super) fn tail_bytes(&self) -> u64 {
+    pub(super) fn tail_bytes(&self, progress: &Progress) -> u64 {
         let in_front = self.unsent.len().checked_sub(2);
-        let start = in_front.map_or(self.sent, |index| self.unsent[index].end);
+        let start = in_front.map_or(progress.data_sent(), |index| self.unsent[index].end);
         self.end() - start
     }
 
@@ -179,25 +148,15 @@ impl Ledger {
     }
 
     /// No more data follows.
-    pub(super) fn close(&mut self) {
-        if self.fin == Fin::Open {
-            self.fin = Fin::Queued;
-        }
+    pub(super) const fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// `outgoing` left for the first time, as so many segments; `push`: a write ended with it.
-    ///
-    /// # Panics
-    /// Where it does not begin where the one before it ended.
     pub(super) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing, segments: u32, push: bool) {
-        assert_eq!(outgoing.start, self.sent, "new data leaves in order");
-        if outgoing.fin {
-            self.fin = Fin::Sent;
-        }
         if outgoing.end == outgoing.start {
             return;
         }
-        self.sent = outgoing.end;
         while self
             .unsent
             .front()
@@ -214,14 +173,9 @@ impl Ledger {
         self.in_flight_segments += segments;
     }
 
-    /// Everything in front of `una` is acknowledged: releases it. What is left of a superpacket
-    /// counts in segments of `segment_bytes`. False: that is nothing new.
-    pub(super) fn release(&mut self, una: u64, segment_bytes: u32) -> bool {
-        let una = una.min(self.sent);
-        if una <= self.una {
-            return false;
-        }
-        self.una = una;
+    /// All data in front of `una` is acknowledged: releases it. What is left of a superpacket counts
+    /// in segments of `segment_bytes`.
+    pub(super) fn release(&mut self, una: u64, segment_bytes: u32) {
         while let Some(front) = self.in_flight.front_mut() {
             if front.end > una {
                 // What is left of a superpacket that is partly acknowledged.
@@ -236,25 +190,20 @@ impl Ledger {
         }
         shrink_empty(&mut self.in_flight);
         self.stream.release(una);
-        true
-    }
-
-    /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
-    /// offset.
-    pub(super) fn agrees_with(&self, una: u64, next: u64) -> bool {
-        let fin = u64::from(self.fin == Fin::Sent);
-        self.una == una.min(self.sent) && next == self.sent + fin
     }
 
     /// What is counted as it changes equals what is counted anew.
     #[cfg(test)]
-    pub(super) fn check_accounts(&self) {
+    pub(super) fn check_accounts(&self, progress: &Progress) {
         let segments: u32 = self.in_flight.iter().map(|packet| packet.segments).sum();
         assert_eq!(self.in_flight_segments, segments);
+        let (acked, all_sent) = (progress.data_acked(), progress.data_sent());
+        let sent_end = self.in_flight.back().map_or(acked, |packet| packet.end);
+        assert_eq!(sent_end, all_sent);
         let sent = self.in_flight.iter().map(|packet| packet.end);
         let unsent = self.unsent.iter().map(|packet| packet.end);
         let ends: alloc::vec::Vec<u64> = sent.chain(unsent).collect();
         assert!(ends.is_sorted_by(|a, b| a < b));
-        assert_eq!(ends.last().copied().unwrap_or(self.una), self.end());
+        assert_eq!(ends.last().copied().unwrap_or(acked), self.end());
     }
 }

@@ -5,9 +5,9 @@
 //! fills up the last one; BSD and Winsock cut the stream when they send. Here the unsent data is a
 //! list of packet boundaries, which has one entry where stacks of the second kind are played.
 //!
-//! It knows no congestion control, no retransmission and no timer: windows and allowances are
-//! arguments, the connection asks [`Sender::hold_deadline`], and what was sent stays readable until
-//! it is acknowledged.
+//! It knows no congestion control, no retransmission and no timer: windows, allowances and how far
+//! the stream has come are arguments, the connection asks [`Sender::hold_deadline`], and what was
+//! sent stays readable until it is acknowledged.
 
 mod buffer;
 mod completion;
@@ -31,9 +31,10 @@ pub(crate) use write::{Pause, WriteOutcome};
 
 use crate::Arc;
 use crate::packet::Payload;
+use crate::progress::{FIRST_BYTE, Progress};
 use crate::tick::TickClock;
 use completion::Sends;
-use ledger::{FIRST_BYTE, Fin, Ledger};
+use ledger::Ledger;
 use memory::BufferSize;
 
 /// What happened since the connection began.
@@ -171,25 +172,27 @@ impl Sender {
         self.sends.pending()
     }
 
-    /// Everything in front of `una` is acknowledged: releases it. Returns how many sends of Winsock
+    /// So many bytes of data more are acknowledged: releases them. Returns how many sends of Winsock
     /// became complete. [`Sender::check_space`] follows after what may be sent was sent.
-    pub(crate) fn on_ack(&mut self, una: u64, env: &SendMemoryEnv) -> u32 {
+    pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
         self.size.look_at(env);
-        if !self.ledger.release(una, self.segment_bytes) {
+        if bytes == 0 {
             return 0;
         }
+        let una = progress.data_acked();
+        self.ledger.release(una, self.segment_bytes);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;
         self.size.on_ack();
-        self.expand_as_freebsd();
-        self.sends.on_ack(self.ledger.una(), self.size.bytes())
+        self.expand_as_freebsd(progress);
+        self.sends.on_ack(una, self.size.bytes())
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
     /// [`Sender::on_ack`] and after what the ACK allowed has been sent, since Linux lets the buffer
     /// grow only where the congestion window is not used up then (`tcp_check_space`).
-    pub(crate) fn check_space(&mut self, env: &SendMemoryEnv) -> bool {
+    pub(crate) fn check_space(&mut self, progress: &Progress, env: &SendMemoryEnv) -> bool {
         if !self.writer_waits {
             return false;
         }
@@ -197,7 +200,7 @@ impl Sender {
         if env.in_flight < env.cwnd {
             self.expand_as_linux();
         }
-        let is_writable = self.is_writable();
+        let is_writable = self.is_writable(progress);
         self.writer_waits = !is_writable;
         is_writable
     }
@@ -233,10 +236,11 @@ impl Sender {
     pub(crate) fn hold_deadline(
         &mut self,
         now: Instant,
+        progress: &Progress,
         rto: Duration,
         tick: &TickClock,
     ) -> Option<Instant> {
-        let delay = self.hold_delay(rto)?;
+        let delay = self.hold_delay(progress, rto)?;
         Some(
             *self
                 .cork_deadline
@@ -245,9 +249,9 @@ impl Sender {
     }
 
     /// How long a corked tail waits while nothing is in flight.
-    fn hold_delay(&self, rto: Duration) -> Option<Duration> {
+    fn hold_delay(&self, progress: &Progress, rto: Duration) -> Option<Duration> {
         let ceiling = self.settings.small_writes.cork_ceiling?;
-        (self.is_corked && self.ledger.is_quiet()).then(|| rto.max(ceiling))
+        (self.is_corked && progress.is_quiet()).then(|| rto.max(ceiling))
     }
 
     /// The bytes `start..end`, for the first time or again.
@@ -269,36 +273,25 @@ impl Sender {
     }
 
     /// Bytes that were written and not sent.
-    pub(crate) const fn unsent_bytes(&self) -> u64 {
-        self.ledger.end() - self.ledger.sent()
+    pub(crate) const fn unsent_bytes(&self, progress: &Progress) -> u64 {
+        self.ledger.end() - progress.data_sent()
     }
 
     /// Bytes that were written and not acknowledged, sent or not.
-    pub(crate) const fn outstanding_bytes(&self) -> u64 {
-        self.ledger.end() - self.ledger.una()
-    }
-
-    /// Bytes that were sent and not acknowledged.
-    pub(crate) const fn unacked_bytes(&self) -> u64 {
-        self.ledger.sent() - self.ledger.una()
-    }
-
-    /// Whether `una..next` is what it knows to be sent and not acknowledged, where a FIN takes an
-    /// offset.
-    pub(crate) fn agrees_with(&self, una: u64, next: u64) -> bool {
-        self.ledger.agrees_with(una, next)
+    pub(crate) fn outstanding_bytes(&self, progress: &Progress) -> u64 {
+        self.ledger.end() - progress.data_acked()
     }
 
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
-        self.ledger.fin() != Fin::Open
+        self.ledger.is_closed()
     }
 
     /// The state of the buffer.
-    pub(crate) fn memory(&self) -> SendMemoryState {
+    pub(crate) fn memory(&self, progress: &Progress) -> SendMemoryState {
         let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         SendMemoryState {
-            wmem_queued_bytes: clamp(self.queued_bytes()),
+            wmem_queued_bytes: clamp(self.queued_bytes(progress)),
             sndbuf_bytes: clamp(self.size.bytes()),
             locked: self.size.is_locked(&self.settings.send),
             writer_waits: self.writer_waits,
@@ -306,10 +299,10 @@ impl Sender {
     }
 
     /// Buffers of a shared pool that the data takes: one per sent segment, the rest packed.
-    pub(crate) fn buffers_held(&self, buffer_bytes: u32) -> u32 {
+    pub(crate) fn buffers_held(&self, progress: &Progress, buffer_bytes: u32) -> u32 {
         let buffers = |bytes: u64| bytes.div_ceil(u64::from(buffer_bytes.max(1))) as u32;
-        let in_flight = buffers(self.unacked_bytes()).max(self.ledger.segments_out());
-        in_flight + buffers(self.unsent_bytes())
+        let in_flight = buffers(progress.unacked_bytes()).max(self.ledger.segments_out());
+        in_flight + buffers(self.unsent_bytes(progress))
     }
 
     pub(crate) const fn stats(&self) -> &SendStats {
@@ -322,17 +315,17 @@ impl Sender {
     }
 
     /// What the buffer is charged (rule 5.2).
-    fn queued_bytes(&self) -> u64 {
+    fn queued_bytes(&self, progress: &Progress) -> u64 {
         match self.settings.send.accounting {
-            Accounting::Payload => self.outstanding_bytes(),
+            Accounting::Payload => self.outstanding_bytes(progress),
             Accounting::Truesize { ratio: _ } => {
                 let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
-                self.outstanding_bytes() + packets as u64 * memory::PACKET_OVERHEAD_BYTES
+                self.outstanding_bytes(progress) + packets as u64 * memory::PACKET_OVERHEAD_BYTES
             }
             // Seed: NetBurner; what was sent is on a list with a budget of its own.
             Accounting::Buffers { payload_bytes } => {
                 let payload_bytes = u64::from(payload_bytes.max(1));
-                self.unsent_bytes().div_ceil(payload_bytes) * payload_bytes
+                self.unsent_bytes(progress).div_ceil(payload_bytes) * payload_bytes
             }
         }
     }
@@ -349,8 +342,9 @@ impl Sender {
     }
 
     /// At most one step per ACK, as often as data is written or acknowledged.
-    fn expand_as_freebsd(&mut self) {
-        let (used, unsent) = (self.outstanding_bytes(), self.unsent_bytes());
+    fn expand_as_freebsd(&mut self, progress: &Progress) {
+        let used = self.outstanding_bytes(progress);
+        let unsent = self.unsent_bytes(progress);
         let has_grown = self
             .size
             .expand_as_freebsd(&self.settings.send, used, unsent);

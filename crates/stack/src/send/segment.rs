@@ -10,8 +10,8 @@ use base::settings::{Accounting, Path, Push};
 use base::{Instant, Limit, Rate};
 
 use super::Sender;
-use super::ledger::Fin;
 use super::memory::PACKET_OVERHEAD_BYTES;
+use crate::progress::Progress;
 
 /// Largest window up to which Linux fits its segments to the whole window, not to half of it
 /// (`tcp_bound_to_half_wnd`).
@@ -90,6 +90,8 @@ pub(crate) fn burst_segments(path: &Path, rate: Rate, min_rtt: Option<Duration>,
 pub(crate) struct SendEnv {
     /// The time.
     pub(crate) now: Instant,
+    /// How far the stream has come.
+    pub(crate) progress: Progress,
     /// The peer's right window edge, as offset.
     pub(crate) window_end: u64,
     /// Sizes of segments and superpackets.
@@ -167,7 +169,7 @@ impl Sender {
     /// until it refuses, after each write, ACK, timer and option change; the same segment comes
     /// again until [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
-        let was_idle = self.ledger.is_quiet();
+        let was_idle = env.progress.is_quiet();
         self.round.was_idle.get_or_insert(was_idle);
         let segment = self.next_segment(env);
         let is_corked = matches!(segment, Err(Limit::Cork)) && was_idle;
@@ -184,8 +186,8 @@ impl Sender {
 
     /// Whether everything that was written, and the FIN where there is one, has been sent. It ends
     /// the round of [`Sender::poll_segment`].
-    pub(crate) fn is_drained(&mut self) -> bool {
-        let is_drained = self.ledger.unsent_packets() == 0 && self.ledger.fin() != Fin::Queued;
+    pub(crate) fn is_drained(&mut self, progress: &Progress) -> bool {
+        let is_drained = self.ledger.unsent_packets() == 0 && !self.owes_fin(progress);
         if is_drained {
             self.round = super::Round::default();
             self.is_corked = false;
@@ -200,13 +202,14 @@ impl Sender {
     /// data would be (`tcp_send_loss_probe`).
     pub(crate) fn poll_probe(
         &mut self,
+        progress: &Progress,
         window_end: u64,
         sizes: &SegmentSizes,
         of_window: bool,
     ) -> Option<Outgoing> {
         let mss = u64::from(self.fit_segment_bytes(sizes));
-        let start = self.ledger.sent();
-        let is_closing = self.ledger.fin() == Fin::Queued;
+        let start = progress.data_sent();
+        let is_closing = self.owes_fin(progress);
         let room = window_end.saturating_sub(start);
         let bytes = match self.ledger.head_end() {
             Some(head_end) => (head_end - start).min(mss),
@@ -234,9 +237,6 @@ impl Sender {
     }
 
     /// A segment left for the first time.
-    ///
-    /// # Panics
-    /// Where it does not begin where the one before it ended.
     pub(crate) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing) {
         let bytes = outgoing.end - outgoing.start;
         let mss = u64::from(self.segment_bytes);
@@ -286,7 +286,7 @@ impl Sender {
         let Some(head_end) = self.ledger.head_end() else {
             return self.next_fin(env);
         };
-        let start = self.ledger.sent();
+        let start = env.progress.data_sent();
         let bytes = head_end - start;
         let packets = self.packets_allowed(env)?;
         let (usable, usable_limit) = self.usable(env, mss);
@@ -311,7 +311,7 @@ impl Sender {
 
     /// FIN by itself, once all data was sent.
     fn next_fin(&self, env: &SendEnv) -> Result<Outgoing, Limit> {
-        if self.ledger.fin() != Fin::Queued {
+        if !self.owes_fin(&env.progress) {
             let is_waited_for = self.writer_waits || self.sends.pending() > 0;
             return Err(if is_waited_for {
                 Limit::SendBuffer
@@ -319,7 +319,7 @@ impl Sender {
                 Limit::Application
             });
         }
-        let end = self.ledger.sent();
+        let end = env.progress.data_sent();
         if self.forms_packets() {
             // A FIN alone waits for both windows in Linux, as data does.
             self.packets_allowed(env)?;
@@ -350,7 +350,7 @@ impl Sender {
 
     fn segments_max(&self, env: &SendEnv, packets: u32) -> u32 {
         // A superpacket cannot say in which of its segments urgent data end.
-        if self.is_urgent() {
+        if self.is_urgent(&env.progress) {
             return 1;
         }
         let burst = match env.burst_segments {
@@ -361,15 +361,20 @@ impl Sender {
         packets.min(burst).min(gso).max(1)
     }
 
-    pub(super) fn is_urgent(&self) -> bool {
+    pub(super) fn is_urgent(&self, progress: &Progress) -> bool {
         self.urgent_end
-            .is_some_and(|urgent| urgent > self.ledger.una())
+            .is_some_and(|urgent| urgent > progress.data_acked())
+    }
+
+    /// Whether a FIN follows the data that was not sent yet.
+    fn owes_fin(&self, progress: &Progress) -> bool {
+        self.has_fin() && progress.fin_end().is_none()
     }
 
     /// How much the peer's window and the budget on unacknowledged data let go.
     fn usable(&self, env: &SendEnv, mss: u64) -> (u64, Limit) {
-        let window = env.window_end.saturating_sub(self.ledger.sent());
-        let budget = self.budget(mss);
+        let window = env.window_end.saturating_sub(env.progress.data_sent());
+        let budget = self.budget(mss, &env.progress);
         if budget < window {
             (budget, Limit::UnackedBudget)
         } else {
@@ -379,13 +384,13 @@ impl Sender {
 
     /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`).
     /// One segment may always be out, or nothing would move.
-    fn budget(&self, mss: u64) -> u64 {
+    fn budget(&self, mss: u64, progress: &Progress) -> u64 {
         let Some(budget) = self.settings.send.unacked_budget.map(u64::from) else {
             return u64::MAX;
         };
         let left = match self.settings.send.accounting {
             Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                budget.saturating_sub(self.unacked_bytes())
+                budget.saturating_sub(progress.unacked_bytes())
             }
             // Each segment takes a buffer, however small it is.
             Accounting::Buffers { payload_bytes } => {
@@ -393,7 +398,7 @@ impl Sender {
                 buffers.saturating_sub(self.ledger.segments_out().into()) * mss
             }
         };
-        if self.ledger.is_quiet() {
+        if progress.is_quiet() {
             left.max(mss)
         } else {
             left
@@ -433,7 +438,7 @@ impl Sender {
                 .then(|| self.tail_hold(partial, whole > 0, env))
                 .flatten()
         } else if self.forms_packets() {
-            self.nagle_hold(whole > 0)
+            self.nagle_hold(whole > 0, &env.progress)
         } else {
             // The window cuts the segment; it may only do so where it is small as a whole.
             (whole > 0).then_some(head.usable_limit)
@@ -455,7 +460,7 @@ impl Sender {
         let (first_sent, last_sent) = self.ledger.sent_between()?;
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
-        let window = env.window_end.saturating_sub(self.ledger.una());
+        let window = env.window_end.saturating_sub(env.progress.data_acked());
         let share = match self.settings.path.tso_win_divisor {
             0 => u64::MAX,
             divisor => window.min(u64::from(env.cwnd) * head.mss) / u64::from(divisor),
@@ -501,8 +506,8 @@ impl Sender {
             && self.round.after_write
             && !self.round.pushes
             && self.ledger.packets_out() > 0
-            && self.ledger.tail_bytes() < u64::from(env.sizes.size_goal())
-            && queued > self.ledger.tail_bytes() + PACKET_OVERHEAD_BYTES;
+            && self.ledger.tail_bytes(&env.progress) < u64::from(env.sizes.size_goal())
+            && queued > self.ledger.tail_bytes(&env.progress) + PACKET_OVERHEAD_BYTES;
         if (queued > limit && has_more_out) || is_autocorked {
             return Err(Limit::Interface);
         }
@@ -526,7 +531,7 @@ impl Sender {
                 Push::BufferEmpty => is_last,
                 Push::Never => false,
             },
-            fin: self.ledger.fin() == Fin::Queued && is_last && room_for_fin,
+            fin: self.owes_fin(&env.progress) && is_last && room_for_fin,
             urgent: self.urgent_end.filter(|&urgent| urgent > head.start),
         }
     }

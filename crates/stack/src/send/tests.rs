@@ -66,7 +66,7 @@ struct Bench {
     mss: u32,
     burst: u32,
     local_queue: u32,
-    una: u64,
+    progress: Progress,
     written: u64,
     hold: Option<Limit>,
     /// What left in the middle of a write, until it is shown.
@@ -86,7 +86,7 @@ impl Bench {
             mss: MSS,
             burst: 2,
             local_queue: 0,
-            una: 1,
+            progress: Progress::default(),
             written: 0,
             hold: None,
             early: Vec::new(),
@@ -122,7 +122,8 @@ impl Bench {
     fn env(&self) -> SendEnv {
         SendEnv {
             now: self.now,
-            window_end: self.una + u64::from(self.window),
+            progress: self.progress,
+            window_end: self.progress.una() + u64::from(self.window),
             sizes: self.sizes(),
             allowance: self.cwnd.saturating_sub(self.packets_out()),
             burst_segments: self.burst,
@@ -150,7 +151,7 @@ impl Bench {
         let mut taken = 0;
         loop {
             let rest = chunk.slice(taken..);
-            let outcome = self.sender.write(&[rest], flags, &sizes);
+            let outcome = self.sender.write(&[rest], flags, &self.progress, &sizes);
             taken += outcome.taken;
             self.written += outcome.taken as u64;
             match outcome.pause {
@@ -167,7 +168,7 @@ impl Bench {
             ..self.env()
         };
         if let Ok(outgoing) = self.sender.poll_segment(&env) {
-            self.sender.on_sent(self.now, &outgoing);
+            self.on_sent(&outgoing);
             self.early.push(outgoing);
         }
     }
@@ -206,7 +207,7 @@ impl Bench {
         loop {
             match self.sender.poll_segment(&self.env()) {
                 Ok(outgoing) => {
-                    self.sender.on_sent(self.now, &outgoing);
+                    self.on_sent(&outgoing);
                     packets.push(outgoing);
                 }
                 Err(Hold { limit }) => {
@@ -217,18 +218,30 @@ impl Bench {
         }
     }
 
+    fn on_sent(&mut self, outgoing: &Outgoing) {
+        assert_eq!(outgoing.start, self.progress.data_sent(), "in order");
+        self.progress.on_sent(outgoing.sequence_end(), outgoing.fin);
+        self.sender.on_sent(self.now, outgoing);
+    }
+
     /// So many bytes in all are acknowledged: what leaves then.
     fn ack(&mut self, bytes: u64) -> String {
-        self.una = 1 + bytes;
-        let env = self.memory_env();
-        self.sender.on_ack(self.una, &env);
+        self.on_ack(1 + bytes);
         self.send()
+    }
+
+    /// Everything in front of `una` is acknowledged; returns the sends that became complete.
+    fn on_ack(&mut self, una: u64) -> u32 {
+        let before = self.progress.data_acked();
+        self.progress.on_acked(una);
+        let (bytes, env) = (self.progress.data_acked() - before, self.memory_env());
+        self.sender.on_ack(bytes, &self.progress, &env)
     }
 
     /// Whether the writer is woken now.
     fn is_woken(&mut self) -> bool {
         let env = self.memory_env();
-        self.sender.check_space(&env)
+        self.sender.check_space(&self.progress, &env)
     }
 
     fn change(&mut self, change: impl FnOnce(&mut SocketSettings)) -> String {
@@ -237,8 +250,16 @@ impl Bench {
         self.send()
     }
 
+    fn memory(&self) -> SendMemoryState {
+        self.sender.memory(&self.progress)
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        self.sender.unsent_bytes(&self.progress)
+    }
+
     fn queued(&self) -> u32 {
-        self.sender.memory().wmem_queued_bytes
+        self.memory().wmem_queued_bytes
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::Sender;
 use super::segment::SegmentSizes;
 use crate::host::WriteFlags;
+use crate::progress::Progress;
 
 /// Room below which BSD does not take a part of a write (`so_snd.sb_lowat`): the program would be
 /// woken for every acknowledged segment otherwise.
@@ -52,6 +53,7 @@ impl Sender {
         &mut self,
         chunks: &[Bytes],
         flags: WriteFlags,
+        progress: &Progress,
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
         let total = chunks.iter().map(|chunk| chunk.len() as u64).sum();
@@ -66,8 +68,11 @@ impl Sender {
         }
         let source = Source { chunks, offset: 0 };
         let (taken, pause) = match self.settings.send.completion {
-            Completion::Linux => self.write_packets(source, total, sizes),
-            Completion::Bsd => (self.write_stream(source, total.min(self.room(total))), None),
+            Completion::Linux => self.write_packets(source, total, progress, sizes),
+            Completion::Bsd => {
+                let room = self.room(total, progress);
+                (self.write_stream(source, total.min(room)), None)
+            }
             Completion::Winsock if self.refuses_send(flags) => (0, None),
             Completion::Winsock => (self.write_stream(source, total), None),
         };
@@ -92,7 +97,7 @@ impl Sender {
                 taken > 0 && self.sends.push(self.end(), total, self.size.bytes())
             }
         };
-        self.expand_as_freebsd();
+        self.expand_as_freebsd(progress);
         WriteOutcome {
             taken: taken as usize,
             completed,
@@ -134,15 +139,16 @@ impl Sender {
         &mut self,
         mut source: Source<'_>,
         total: u64,
+        progress: &Progress,
         sizes: &SegmentSizes,
     ) -> (u64, Option<Pause>) {
         let goal = u64::from(sizes.size_goal());
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
         while left > 0 {
-            let mut room = goal.saturating_sub(self.ledger.tail_bytes());
+            let mut room = goal.saturating_sub(self.ledger.tail_bytes(progress));
             if self.ledger.unsent_packets() == 0 || room == 0 {
-                if !self.may_start_packet() {
+                if !self.may_start_packet(progress) {
                     break;
                 }
                 self.ledger.begin_packet();
@@ -175,14 +181,14 @@ impl Sender {
     }
 
     /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).
-    fn may_start_packet(&self) -> bool {
-        self.queued_bytes() < self.size.bytes() && self.is_below_lowat(1)
+    fn may_start_packet(&self, progress: &Progress) -> bool {
+        self.queued_bytes(progress) < self.size.bytes() && self.is_below_lowat(1, progress)
     }
 
     /// Whether `factor` times the unsent bytes are below the low-water mark.
-    fn is_below_lowat(&self, factor: u64) -> bool {
+    fn is_below_lowat(&self, factor: u64, progress: &Progress) -> bool {
         let lowat = self.settings.send.notsent_lowat;
-        lowat.is_none_or(|lowat| self.unsent_bytes() * factor < u64::from(lowat))
+        lowat.is_none_or(|lowat| self.unsent_bytes(progress) * factor < u64::from(lowat))
     }
 
     /// Appends `bytes` to a stream that is cut when it is sent.
@@ -202,19 +208,21 @@ impl Sender {
     }
 
     /// Room for a write of `total` bytes where the buffer is a hard limit (BSD `sosend`).
-    fn room(&self, total: u64) -> u64 {
+    fn room(&self, total: u64, progress: &Progress) -> u64 {
         let room = match self.settings.send.accounting {
-            Accounting::Payload | Accounting::Truesize { ratio: _ } => {
-                self.size.bytes().saturating_sub(self.queued_bytes())
-            }
+            Accounting::Payload | Accounting::Truesize { ratio: _ } => self
+                .size
+                .bytes()
+                .saturating_sub(self.queued_bytes(progress)),
             // The last buffer may have room left.
             Accounting::Buffers { payload_bytes } => {
                 let payload_bytes = u64::from(payload_bytes.max(1));
                 let whole = self.size.bytes() / payload_bytes * payload_bytes;
-                whole.saturating_sub(self.unsent_bytes())
+                whole.saturating_sub(self.unsent_bytes(progress))
             }
         };
-        let is_refused = (room < total && room < self.low_water()) || !self.is_below_lowat(1);
+        let is_refused =
+            (room < total && room < self.low_water()) || !self.is_below_lowat(1, progress);
         if is_refused { 0 } else { room }
     }
 
@@ -234,14 +242,14 @@ impl Sender {
     }
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
-    pub(super) fn is_writable(&self) -> bool {
+    pub(super) fn is_writable(&self, progress: &Progress) -> bool {
         match self.settings.send.completion {
             Completion::Linux => {
-                let queued = self.queued_bytes();
+                let queued = self.queued_bytes(progress);
                 let free = self.size.bytes().saturating_sub(queued);
-                free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2)
+                free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2, progress)
             }
-            Completion::Bsd => self.room(u64::MAX) > 0,
+            Completion::Bsd => self.room(u64::MAX, progress) > 0,
             Completion::Winsock => self.sends.is_within(self.size.bytes()) && !self.sends.is_full(),
         }
     }

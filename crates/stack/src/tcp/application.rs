@@ -93,7 +93,9 @@ impl Connection {
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
         let before = self.send.unsent_packets();
-        let outcome = self.send.write(chunks, flags, sizes);
+        let outcome = self
+            .send
+            .write(chunks, flags, self.recovery.progress(), sizes);
         for _ in before..self.send.unsent_packets() {
             self.recovery.before_transmit(now);
         }
@@ -107,7 +109,7 @@ impl Connection {
             return;
         }
         let env = self.send_memory_env();
-        if !self.send.check_space(&env) {
+        if !self.send.check_space(self.recovery.progress(), &env) {
             return;
         }
         let has_pool = self.pool_room(shared) != Some(0);

@@ -252,7 +252,7 @@ impl Connection {
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
             ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.send.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
+            has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
         });
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
@@ -312,7 +312,7 @@ impl Connection {
         if is_largest {
             self.on_window_max();
         }
-        if has_changed && self.send.unsent_bytes() > 0 {
+        if has_changed && self.unsent_bytes() > 0 {
             // What waited for the window waited idly (Linux `tcp_ack_update_window`).
             self.recovery.before_transmit(now);
         }

@@ -1,7 +1,5 @@
-//! What of our stream was sent and what was acknowledged: the only place where the sending half and
-//! loss recovery hear of it, so that one never knows of what the other does not.
-//!
-//! The sending half counts bytes of data; loss recovery counts offsets, of which a FIN takes one.
+//! Where the sending half and loss recovery hear of what was sent and what was acknowledged: first
+//! loss recovery, which keeps how far the stream has come, then the sending half, which is shown it.
 
 use base::Instant;
 
@@ -29,14 +27,13 @@ impl Connection {
 
     /// `outgoing` left for the first time.
     pub(super) fn on_new_sent(&mut self, now: Instant, outgoing: &Outgoing) {
-        self.send.on_sent(now, outgoing);
         self.recovery.on_transmit(
             now,
             (outgoing.start, outgoing.sequence_end()),
             outgoing.gso_size.into(),
             outgoing.fin,
         );
-        self.assert_agreement();
+        self.send.on_sent(now, outgoing);
     }
 
     /// `start..end` as it is retransmitted in segments of `mss` bytes: the FIN that may be its last
@@ -67,20 +64,12 @@ impl Connection {
     /// Loss recovery has found `bytes` more offsets acknowledged: the sending half releases what it
     /// kept of them.
     pub(super) fn release_acked(&mut self, bytes: u64) -> Released {
-        let una = self.recovery.una();
         let env = self.send_memory_env();
-        let fin = self.send.has_fin() && una > self.send.end();
-        self.traffic.on_acked(bytes - u64::from(fin));
-        let completed = self.send.on_ack(una, &env);
-        self.assert_agreement();
+        let progress = self.recovery.progress();
+        let fin = progress.fin_end() == Some(progress.una());
+        let data_bytes = bytes - u64::from(fin);
+        self.traffic.on_acked(data_bytes);
+        let completed = self.send.on_ack(data_bytes, progress, &env);
         Released { completed, fin }
-    }
-
-    fn assert_agreement(&self) {
-        debug_assert!(
-            self.send
-                .agrees_with(self.recovery.una(), self.recovery.next()),
-            "both halves know the same of what was sent"
-        );
     }
 }

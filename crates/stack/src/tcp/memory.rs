@@ -89,7 +89,10 @@ impl Connection {
             // What a connection that ended did not deliver is forgotten.
             let sent = match self.state {
                 State::Closed => 0,
-                _ => self.send.buffers_held(buffer_bytes),
+                _ => {
+                    let progress = self.recovery.progress();
+                    self.send.buffers_held(progress, buffer_bytes)
+                }
             };
             self.socket.hold_buffers(shared, received, sent);
         }

@@ -135,13 +135,14 @@ impl Connection {
     /// Sends new data, and says why it stopped.
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         let next = self.recovery.next();
-        if self.send.is_drained() {
+        if self.send.is_drained(self.recovery.progress()) {
             return self.end_send(now, Limit::Application, None);
         }
         // What cannot change while segments leave is computed once.
         let mut env = self.send_env(now);
         let limit = loop {
             let probe = self.mtu_probe_size(now);
+            env.progress = *self.recovery.progress();
             env.allowance = self.recovery.allowance();
             env.local_queue_bytes = self.local_queue.bytes();
             let env = match probe {
@@ -162,9 +163,9 @@ impl Connection {
             is_window_limited: limit == Limit::Congestion,
             has_sent: from.is_some_and(|from| self.recovery.next() > from),
             had_more: from.is_some(),
-            writer_waits: self.send.memory().writer_waits,
+            writer_waits: self.send.memory(self.recovery.progress()).writer_waits,
         };
-        if self.send.unsent_bytes() < self.mss().into() {
+        if self.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
         self.recovery.after_transmit(now, &usage);
@@ -216,7 +217,12 @@ impl Connection {
     /// `of_window`: it probes a window, so that a part of a segment may go.
     pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
-        let outgoing = self.send.poll_probe(self.window.end(), &sizes, of_window);
+        let outgoing = self.send.poll_probe(
+            self.recovery.progress(),
+            self.window.end(),
+            &sizes,
+            of_window,
+        );
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             self.on_new_sent(now, &outgoing);
@@ -294,6 +300,7 @@ impl Connection {
     fn send_env(&self, now: Instant) -> SendEnv {
         SendEnv {
             now,
+            progress: *self.recovery.progress(),
             window_end: self.window.end(),
             sizes: self.segment_sizes(),
             allowance: self.recovery.allowance(),

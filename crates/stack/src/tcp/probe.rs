@@ -56,7 +56,7 @@ impl Connection {
     /// Sets the timer for what is held while nothing is in flight: then no ACK will release it.
     pub(super) fn arm_probe(&mut self, now: Instant, shared: &Shared) {
         let is_silent = self.recovery.packets_out() == 0;
-        if !is_silent || self.send.unsent_bytes() == 0 && !self.send.has_fin() {
+        if !is_silent || self.unsent_bytes() == 0 && !self.send.has_fin() {
             self.timers.stop(Timer::Probe);
             self.probes.backoff = 0;
             return;
@@ -69,9 +69,10 @@ impl Connection {
                 let interval = self.probe_interval();
                 Some(shared.tick.expiry(now, interval))
             }),
-            Limit::Cork => self
-                .send
-                .hold_deadline(now, self.recovery.rtt().rto(), &shared.tick),
+            Limit::Cork => {
+                let (progress, rto) = (self.recovery.progress(), self.recovery.rtt().rto());
+                self.send.hold_deadline(now, progress, rto, &shared.tick)
+            }
             _ => None,
         };
         self.timers.set(Timer::Probe, due);
@@ -151,7 +152,7 @@ impl Connection {
         let Some(idle) = life.keepalive.filter(|_| !self.is_forgotten()) else {
             return;
         };
-        if self.recovery.packets_out() > 0 || self.send.unsent_bytes() > 0 {
+        if self.recovery.packets_out() > 0 || self.unsent_bytes() > 0 {
             // Data is on the way, whose own timers watch over the connection.
             self.timers
                 .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));

@@ -71,13 +71,13 @@ impl Connection {
     }
 
     /// Bytes written and not acknowledged, sent or not.
-    pub(crate) const fn outstanding_bytes(&self) -> u64 {
-        self.send.outstanding_bytes()
+    pub(crate) fn outstanding_bytes(&self) -> u64 {
+        self.send.outstanding_bytes(self.recovery.progress())
     }
 
     /// Bytes written and not sent.
-    pub(crate) const fn unsent_bytes(&self) -> u64 {
-        self.send.unsent_bytes()
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        self.send.unsent_bytes(self.recovery.progress())
     }
 
     /// Writes that were taken and are not complete.
@@ -88,7 +88,7 @@ impl Connection {
     /// Sizes of the buffers for sending and for receiving.
     pub(crate) fn buffer_bytes(&self) -> (u32, u32) {
         (
-            self.send.memory().sndbuf_bytes,
+            self.send.memory(self.recovery.progress()).sndbuf_bytes,
             self.recv.memory().rcvbuf_bytes,
         )
     }
@@ -157,7 +157,11 @@ impl Connection {
     pub(crate) fn sample(&self, now: Instant) -> FlowSample {
         let recovery = &self.recovery;
         let (rtt, window, stats) = (recovery.rtt(), recovery.window(), recovery.stats());
-        let (send, recv, recv_stats) = (self.send.memory(), self.recv.memory(), self.recv.stats());
+        let (send, recv, recv_stats) = (
+            self.send.memory(self.recovery.progress()),
+            self.recv.memory(),
+            self.recv.stats(),
+        );
         let key = FlowKey {
             local: self.local,
             remote: self.remote,
@@ -202,8 +206,8 @@ impl Connection {
             rcv_wnd_bytes: Some(self.recv.current_window()),
             rcv_ssthresh_bytes: Some(recv.rcv_ssthresh),
             rcv_space_bytes: Some(recv.space),
-            notsent_bytes: Some(small(self.send.unsent_bytes())),
-            send_queue_bytes: Some(small(self.send.outstanding_bytes())),
+            notsent_bytes: Some(small(self.unsent_bytes())),
+            send_queue_bytes: Some(small(self.outstanding_bytes())),
             unread_bytes: Some(small(self.recv.unread_bytes())),
             srtt: rtt.srtt(),
             rttvar: rtt.srtt().map(|_| rtt.variation()),

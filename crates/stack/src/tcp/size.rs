@@ -302,7 +302,7 @@ impl Connection {
             cwnd: self.recovery.window().cwnd,
             in_flight: self.recovery.in_flight(),
             reordering: self.recovery.reordering(),
-            unsent_bytes: self.send.unsent_bytes(),
+            unsent_bytes: self.unsent_bytes(),
             window_bytes: self.window.end().saturating_sub(next.max(una)),
             mss: self.mss(),
         };

@@ -160,7 +160,7 @@ impl Connection {
             return;
         };
         let next = self.recovery.next();
-        if self.send.unsent_bytes() > 0 && self.window.end() > next {
+        if self.unsent_bytes() > 0 && self.window.end() > next {
             let sent_before = self.traffic.data_segments_out();
             self.send_one_new(now, shared, false);
             if self.traffic.data_segments_out() > sent_before {
@@ -181,7 +181,7 @@ impl Connection {
     /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
     /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        let has_data = self.send.outstanding_bytes() > 0;
+        let has_data = self.outstanding_bytes() > 0;
         self.held.hold(now, limit, has_data);
     }
 }

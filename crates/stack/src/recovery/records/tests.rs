@@ -60,13 +60,13 @@ impl Scoreboard {
             .chain(self.runs.iter().map(|(&s, run)| (s, run.end)))
             .collect();
         pieces.sort_unstable();
-        let mut reached = self.una;
+        let mut reached = self.una();
         for (start, end) in pieces {
             assert_eq!(start, reached);
             assert!(end > start);
             reached = end;
         }
-        assert_eq!(reached, self.next);
+        assert_eq!(reached, self.next());
         let count = self.outstanding.len() + self.runs.len();
         assert!(count <= self.packets_out as usize, "{count} records");
         assert!(self.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
@@ -320,8 +320,7 @@ proptest! {
     #[test]
     fn the_scoreboard_counts_as_the_naive_one(steps in steps()) {
         let mut board = Scoreboard::default();
-        board.start_at(1);
-        let mut model = Model { next: 1, ..Model::default() };
+                let mut model = Model { next: 1, ..Model::default() };
         for (time, step) in steps.iter().enumerate() {
             model.take(&mut board, at(2 * time as u64), step);
             board.assert_sound();
@@ -338,8 +337,7 @@ proptest! {
         acks in prop::collection::vec((0..5000_u64, 0..5000_u64, 0..5000_u64, 1..4_u32), 1..60),
     ) {
         let mut board = Scoreboard::default();
-        board.start_at(1);
-        for (time, (ack, start, end, packets)) in acks.into_iter().enumerate() {
+                for (time, (ack, start, end, packets)) in acks.into_iter().enumerate() {
             let now = at(time as u64);
             if board.packets_out() < 60 {
                 let fin = time % 7 == 6;
@@ -375,7 +373,6 @@ proptest! {
 /// A board with `segments` segments that left as one chain.
 fn chain(segments: u64) -> Scoreboard {
     let mut board = Scoreboard::default();
-    board.start_at(1);
     board.transmit(
         at(0),
         1 + segments * u64::from(SEGMENT),
@@ -399,7 +396,6 @@ fn sack_takes_whole_segments_only() {
 #[test]
 fn a_fin_takes_no_packet_of_its_own() {
     let mut board = Scoreboard::default();
-    board.start_at(1);
     board.transmit(at(0), 302, SEGMENT, true, state());
     assert_eq!(board.packets_out(), 3);
     assert_eq!(board.last_segment(SEGMENT), Some((201, 302)));

@@ -23,11 +23,13 @@ fn sized(settings: SocketSettings, bytes: u32) -> Bench {
 #[test]
 fn b1_a_buffer_is_as_large_as_its_settings_say() {
     assert_eq!(
-        Sender::new(&Arc::new(linux())).memory().sndbuf_bytes,
+        Sender::new(&Arc::new(linux()))
+            .memory(&Progress::default())
+            .sndbuf_bytes,
         16_384
     );
     for (bytes, size) in [(0, 4608), (200_000, 200_000)] {
-        let memory = Sender::new(&Arc::new(fixed(linux(), bytes))).memory();
+        let memory = Sender::new(&Arc::new(fixed(linux(), bytes))).memory(&Progress::default());
         assert_eq!((memory.sndbuf_bytes, memory.locked), (size, true));
     }
     assert_eq!(fixed_bytes(&fixed(bsd(), 40_000).send), Some(40_000));
@@ -47,7 +49,7 @@ fn b6_to_b10_size_after_the_handshake() {
             window: 65_535,
             cc_windows,
         });
-        assert_eq!(sender.memory().sndbuf_bytes, size);
+        assert_eq!(sender.memory(&Progress::default()).sndbuf_bytes, size);
     };
     check(1460, 2, 46_080);
     check(1460, 3, 69_120);
@@ -59,15 +61,15 @@ fn b6_to_b10_size_after_the_handshake() {
 #[test]
 fn a_size_that_is_no_longer_fixed_grows_again() {
     let mut bench = Bench::new(fixed(linux(), 4608));
-    assert_eq!(bench.sender.memory().sndbuf_bytes, 4608);
+    assert_eq!(bench.memory().sndbuf_bytes, 4608);
     bench.change(|settings| settings.send.buffer.fixed = None);
-    assert_eq!(bench.sender.memory().sndbuf_bytes, 4608);
+    assert_eq!(bench.memory().sndbuf_bytes, 4608);
     while bench.offer(1448, WriteFlags::default()).taken > 0 {
         bench.send();
     }
     bench.ack(1448);
     assert!(bench.is_woken());
-    assert_eq!(bench.sender.memory().sndbuf_bytes, 46_080);
+    assert_eq!(bench.memory().sndbuf_bytes, 46_080);
 }
 
 #[test]
@@ -77,14 +79,14 @@ fn it_grows_only_where_the_congestion_window_is_not_used_up() {
     while bench.offer(20_000, WriteFlags::default()).taken > 0 {
         bench.send();
     }
-    let size = bench.sender.memory().sndbuf_bytes;
+    let size = bench.memory().sndbuf_bytes;
     let mut env = bench.memory_env();
     env.in_flight = 20;
-    bench.sender.check_space(&env);
-    assert_eq!(bench.sender.memory().sndbuf_bytes, size);
+    bench.sender.check_space(&bench.progress, &env);
+    assert_eq!(bench.memory().sndbuf_bytes, size);
     env.in_flight = 19;
-    bench.sender.check_space(&env);
-    assert_eq!(bench.sender.memory().sndbuf_bytes, 2 * size);
+    bench.sender.check_space(&bench.progress, &env);
+    assert_eq!(bench.memory().sndbuf_bytes, 2 * size);
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn b12_b13_small_writes_into_a_small_buffer() {
         assert_eq!((writes, bench.queued()), (accepted, queued));
         bench.send();
         assert_eq!(bench.hold, Some(Limit::SendBuffer));
-        assert!(bench.sender.memory().writer_waits);
+        assert!(bench.memory().writer_waits);
     };
     check(no_delay(linux()), 1000, 5, 9160);
     check(linux(), 1448, 4, 9120);
@@ -182,8 +184,8 @@ fn a_full_window_makes_the_size_count() {
         taken += 65_536;
         bench.send();
     }
-    assert!(taken <= 65_536 && bench.sender.unacked_bytes() == 10 * 1448);
-    assert!(bench.sender.unsent_bytes() <= 65_160);
+    assert!(taken <= 65_536 && bench.progress.unacked_bytes() == 10 * 1448);
+    assert!(bench.unsent_bytes() <= 65_160);
     assert_eq!(bench.offer(1448, WriteFlags::default()).taken, 0);
 }
 
@@ -211,14 +213,14 @@ fn unsent_data_stops_a_writer_notsent_lowat() {
         writes += 1;
     }
     assert_eq!(writes, 3);
-    assert_eq!(bench.sender.unsent_bytes(), 36 * 1448 - 14_480 - 5792);
+    assert_eq!(bench.unsent_bytes(), 36 * 1448 - 14_480 - 5792);
     let mut acked = 0;
     while !bench.is_woken() {
         acked += 1448;
         bench.wait(WAIT);
         bench.ack(acked);
     }
-    assert!(bench.sender.unsent_bytes() < 10_000);
+    assert!(bench.unsent_bytes() < 10_000);
 }
 
 #[test]
@@ -257,7 +259,7 @@ fn netburner_counts_unsent_buffers_nb22() {
     bench.cwnd = 2;
     bench.send();
     // What was sent is charged to a budget of its own.
-    assert_eq!(bench.sender.memory().wmem_queued_bytes, 4380);
+    assert_eq!(bench.memory().wmem_queued_bytes, 4380);
     assert!(bench.is_woken());
     assert_eq!(bench.offer(10_000, WriteFlags::default()).taken, 2920);
 }
@@ -305,7 +307,7 @@ fn fb12_fb15_one_step_per_ack_up_to_the_bound() {
         }
         acked += 1448;
         bench.ack(acked);
-        sizes.push(bench.sender.memory().sndbuf_bytes);
+        sizes.push(bench.memory().sndbuf_bytes);
     }
     // One step before the first ACK, and one for each.
     let most = (2_u32..).map(|steps| 32_768 + steps * 8192);
@@ -323,7 +325,7 @@ fn fb12_fb15_one_step_per_ack_up_to_the_bound() {
         bench.send();
     }
     bench.ack(1448);
-    assert_eq!(bench.sender.memory().sndbuf_bytes, 32_768);
+    assert_eq!(bench.memory().sndbuf_bytes, 32_768);
 }
 
 /// Every size of a buffer of `FreeBSD`'s rule while all that it takes is written, and that between
@@ -332,13 +334,13 @@ fn freebsd_sizes(settings: SocketSettings, window: u32) -> Vec<u32> {
     let mut bench = Bench::new(settings);
     bench.cwnd = 1000;
     bench.window = window;
-    let mut sizes = vec![bench.sender.memory().sndbuf_bytes];
+    let mut sizes = vec![bench.memory().sndbuf_bytes];
     let mut acked = 0;
     for _ in 0..100 {
         let before = sizes.len();
         loop {
             let taken = bench.offer(16_384, WriteFlags::default()).taken;
-            let size = bench.sender.memory().sndbuf_bytes;
+            let size = bench.memory().sndbuf_bytes;
             sizes.extend((sizes.last() != Some(&size)).then_some(size));
             if taken == 0 {
                 break;
@@ -348,7 +350,7 @@ fn freebsd_sizes(settings: SocketSettings, window: u32) -> Vec<u32> {
         assert!(sizes.len() <= before + 1, "FB12: {sizes:?}");
         acked += 1448;
         bench.ack(acked);
-        let size = bench.sender.memory().sndbuf_bytes;
+        let size = bench.memory().sndbuf_bytes;
         sizes.extend((sizes.last() != Some(&size)).then_some(size));
     }
     sizes
@@ -385,8 +387,7 @@ fn winsock_takes_all_and_completes_later() {
     assert_eq!((outcome.taken, outcome.completed), (100, false));
     assert_eq!(bench.send(), "100P");
     assert_eq!(bench.hold, Some(Limit::SendBuffer));
-    let env = bench.memory_env();
-    assert_eq!(bench.sender.on_ack(101, &env), 1);
+    assert_eq!(bench.on_ack(101), 1);
     bench.send();
     assert_eq!(bench.hold, Some(Limit::Application));
 }

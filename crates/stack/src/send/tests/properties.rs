@@ -120,7 +120,7 @@ fn send_checked(bench: &mut Bench) {
             Ok(outgoing) => {
                 assert_eq!(bench.sender.poll_segment(&env), Ok(outgoing), "asked twice");
                 check_packet(bench, &outgoing, &env);
-                bench.sender.on_sent(bench.now, &outgoing);
+                bench.on_sent(&outgoing);
             }
             Err(_) => break,
         }
@@ -133,22 +133,20 @@ fn check_accounts(bench: &Bench) {
     let sender = &bench.sender;
     assert_eq!(sender.end(), 1 + bench.written);
     assert_eq!(
-        sender.unacked_bytes() + sender.unsent_bytes(),
-        sender.end() - bench.una
+        bench.progress.unacked_bytes() + bench.unsent_bytes(),
+        sender.outstanding_bytes(&bench.progress)
     );
-    sender.ledger.check_accounts();
+    sender.ledger.check_accounts(&bench.progress);
     let hard_limit = match sender.settings.send.completion {
         Completion::Bsd => sender.size.bytes(),
         Completion::Linux | Completion::Winsock => u64::MAX,
     };
-    assert!(sender.queued_bytes() <= hard_limit);
+    assert!(sender.queued_bytes(&bench.progress) <= hard_limit);
 }
 
 fn acknowledge(bench: &mut Bench, part: u64) {
-    let out = bench.sender.unacked_bytes();
-    bench.una += out * part / 16;
-    let env = bench.memory_env();
-    bench.sender.on_ack(bench.una, &env);
+    let out = bench.progress.unacked_bytes();
+    bench.on_ack(bench.progress.data_acked() + out * part / 16);
 }
 
 fn apply(bench: &mut Bench, step: Step) {
@@ -176,9 +174,13 @@ fn apply(bench: &mut Bench, step: Step) {
         Step::Mss { mss } => bench.mss = mss,
         Step::Probe => {
             let (env, sizes) = (bench.env(), bench.sizes());
-            if let Some(probe) = bench.sender.poll_probe(env.window_end, &sizes, true) {
+            if let Some(probe) =
+                bench
+                    .sender
+                    .poll_probe(&bench.progress, env.window_end, &sizes, true)
+            {
                 assert!(probe.end <= env.window_end);
-                bench.sender.on_sent(bench.now, &probe);
+                bench.on_sent(&probe);
             }
         }
         Step::Wait { micros } => bench.wait(Duration::from_micros(micros)),
@@ -210,7 +212,7 @@ proptest! {
         bench.cwnd = 100;
         // Each round sends at least one segment.
         for _ in 0..bench.sender.end() {
-            if bench.una == bench.sender.end() {
+            if bench.progress.data_acked() == bench.sender.end() {
                 break;
             }
             bench.wait(WAIT);
@@ -220,9 +222,9 @@ proptest! {
             send_checked(&mut bench);
         }
         acknowledge(&mut bench, 16);
-        prop_assert_eq!(bench.sender.unsent_bytes(), 0);
-        prop_assert_eq!(bench.sender.memory().wmem_queued_bytes, 0);
-        prop_assert!(bench.is_woken() || !bench.sender.memory().writer_waits);
+        prop_assert_eq!(bench.unsent_bytes(), 0);
+        prop_assert_eq!(bench.memory().wmem_queued_bytes, 0);
+        prop_assert!(bench.is_woken() || !bench.memory().writer_waits);
         bench.sender.close();
         prop_assert_eq!(bench.send(), "0F");
     }

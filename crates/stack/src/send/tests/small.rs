@@ -63,11 +63,14 @@ fn s7_s8_s9_a_cork_gives_way_to_a_timer() {
         let mut bench = Bench::new(settings);
         assert_eq!(bench.write_with(10, more()), "");
         assert_eq!(bench.hold, Some(Limit::Cork));
-        assert_eq!(bench.sender.hold_delay(ms(rto)), Some(ms(delay)));
+        assert_eq!(
+            bench.sender.hold_delay(&bench.progress, ms(rto)),
+            Some(ms(delay))
+        );
         bench.sender.release_held();
         // What was to follow did not come: it is pushed as the end of a write.
         assert_eq!(bench.send(), "10P");
-        assert_eq!(bench.sender.hold_delay(ms(rto)), None);
+        assert_eq!(bench.sender.hold_delay(&bench.progress, ms(rto)), None);
     };
     for corked in [true, false] {
         check(corked, 244, 244);
@@ -84,10 +87,18 @@ fn s7_s8_s8a_the_timer_fires_on_a_tick_and_is_set_once() {
         let mut settings = linux();
         settings.small_writes.cork = true;
         let mut bench = Bench::new(settings);
-        assert_eq!(bench.sender.hold_deadline(bench.now, ms(rto), &tick), None);
+        assert_eq!(
+            bench
+                .sender
+                .hold_deadline(bench.now, &bench.progress, ms(rto), &tick),
+            None
+        );
         bench.write(10);
         let armed = bench.now;
-        let deadline = bench.sender.hold_deadline(armed, ms(rto), &tick).unwrap();
+        let deadline = bench
+            .sender
+            .hold_deadline(armed, &bench.progress, ms(rto), &tick)
+            .unwrap();
         let delay = deadline.since(armed);
         assert!(
             ms(least) < delay && delay <= ms(most),
@@ -97,12 +108,19 @@ fn s7_s8_s8a_the_timer_fires_on_a_tick_and_is_set_once() {
         bench.wait(ms(100));
         bench.write(10);
         assert_eq!(
-            bench.sender.hold_deadline(bench.now, ms(rto), &tick),
+            bench
+                .sender
+                .hold_deadline(bench.now, &bench.progress, ms(rto), &tick),
             Some(deadline)
         );
         bench.sender.release_held();
         assert_eq!(bench.send(), "20P");
-        assert_eq!(bench.sender.hold_deadline(bench.now, ms(rto), &tick), None);
+        assert_eq!(
+            bench
+                .sender
+                .hold_deadline(bench.now, &bench.progress, ms(rto), &tick),
+            None
+        );
     };
     for seed in 0..50 {
         check(seed, 244, 244, 248);
@@ -174,9 +192,9 @@ fn s12_a_cork_holds_only_the_partial_segment() {
     let mut bench = Bench::new(settings);
     let rto = Duration::from_millis(244);
     assert_eq!(bench.write(2000), "1448");
-    assert_eq!(bench.sender.hold_delay(rto), None);
+    assert_eq!(bench.sender.hold_delay(&bench.progress, rto), None);
     assert_eq!(bench.ack(1448), "");
-    assert_eq!(bench.sender.hold_delay(rto), Some(rto));
+    assert_eq!(bench.sender.hold_delay(&bench.progress, rto), Some(rto));
     bench.sender.release_held();
     assert_eq!(bench.send(), "552P");
 }
@@ -294,7 +312,7 @@ fn without_push_only_full_segments_leave_nb29_nb30() {
     assert_eq!(bench.write(1000), "");
     assert_eq!(bench.hold, Some(Limit::Cork));
     assert_eq!(bench.write(1000), "1448");
-    assert_eq!(bench.sender.hold_delay(WAIT), None);
+    assert_eq!(bench.sender.hold_delay(&bench.progress, WAIT), None);
     // N7b: the held part leaves at once when pushing begins, though something is out.
     bench.change(|settings| settings.small_writes.nagle = Nagle::Rfc896);
     assert_eq!(bench.ack(0), "");
@@ -327,7 +345,7 @@ fn fin_releases_the_tail_and_takes_its_place_behind_it() {
     assert_eq!(bench.write(2000), "1448");
     bench.sender.close();
     assert_eq!(bench.send(), "552PF");
-    assert!(bench.sender.is_drained());
+    assert!(bench.sender.is_drained(&bench.progress));
     assert_eq!(
         bench.offer(1, WriteFlags::default()),
         WriteOutcome::default()
@@ -380,7 +398,7 @@ fn a_budget_limits_what_is_out_nb23() {
     }
     assert_eq!(bench.write(1), "");
     assert_eq!(bench.hold, Some(Limit::UnackedBudget));
-    assert_eq!(bench.sender.buffers_held(1460), 6);
+    assert_eq!(bench.sender.buffers_held(&bench.progress, 1460), 6);
     assert_eq!(bench.ack(1), "1P");
 
     // One segment may always be out.
@@ -408,7 +426,7 @@ fn a_superpacket_waits_for_the_next_ack() {
     bench.offer(45 * 1448, WriteFlags::default());
     let first = bench.sender.poll_segment(&near(&bench, 100)).unwrap();
     assert_eq!(first.end - first.start, 45 * 1448);
-    bench.sender.on_sent(bench.now, &first);
+    bench.on_sent(&first);
     bench.offer(45 * 1448, WriteFlags::default());
     bench.wait(Duration::from_micros(900));
     // 10 packets of allowance are below a third of the window, and the ACK is due in 0.6 ms.
@@ -464,11 +482,17 @@ fn a_probe_leaves_in_spite_of_everything_but_the_window() {
     assert_eq!(bench.write(2000), "");
     assert_eq!(bench.hold, Some(Limit::PeerWindow));
     let sizes = bench.sizes();
-    let probe = bench.sender.poll_probe(1001, &sizes, true).unwrap();
+    let probe = bench
+        .sender
+        .poll_probe(&bench.progress, 1001, &sizes, true)
+        .unwrap();
     assert_eq!((probe.start, probe.end, probe.push), (1, 1001, true));
-    assert_eq!(bench.sender.poll_probe(1, &sizes, true), None);
-    bench.sender.on_sent(bench.now, &probe);
-    assert_eq!(bench.sender.unacked_bytes(), 1000);
+    assert_eq!(
+        bench.sender.poll_probe(&bench.progress, 1, &sizes, true),
+        None
+    );
+    bench.on_sent(&probe);
+    assert_eq!(bench.progress.unacked_bytes(), 1000);
     bench.window = 60_000;
     assert_eq!(bench.ack(1000), "1000P");
 }
