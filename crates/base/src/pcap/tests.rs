@@ -174,7 +174,9 @@ fn times_are_in_the_units_of_their_interface() {
     check(&[0, 9, 0, 1, 0x81, 0, 0, 0, 0, 0, 0, 0], 3, 1_500_000_000);
     check(&[0, 9, 0, 1, 0x7f, 0, 0, 0, 0, 0, 0, 0], u64::MAX, 0);
     check(&[0, 9, 0, 1, 0xff, 0, 0, 0, 0, 0, 0, 0], u64::MAX, 0);
-    check(&[0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], u64::MAX, u64::MAX);
+    // The end of time.
+    let last = crate::Instant::MAX.as_nanos();
+    check(&[0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], u64::MAX, last);
     let offset = [0, 14, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0];
     check(&offset, 1, 2_000_001_000);
 }
