@@ -27,7 +27,7 @@ use base::settings::{Accounting, Completion, Nagle, Push, SocketSettings};
 
 pub(crate) use memory::SendMemoryEnv;
 pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
-pub(crate) use write::{Pause, WriteOutcome};
+pub(crate) use write::{Pause, Source, WriteOutcome};
 
 use crate::Arc;
 use crate::packet::Payload;
@@ -278,13 +278,19 @@ impl Sender {
     }
 
     /// Bytes that were written and not acknowledged, sent or not.
-    pub(crate) fn outstanding_bytes(&self, progress: &Progress) -> u64 {
-        self.ledger.end() - progress.data_acked()
+    pub(crate) const fn outstanding_bytes(&self, progress: &Progress) -> u64 {
+        // A FIN that is acknowledged lies behind the end.
+        self.ledger.end().saturating_sub(progress.una())
     }
 
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
         self.ledger.is_closed()
+    }
+
+    /// Whether a write was refused or cut short, and there was no room since.
+    pub(crate) const fn writer_waits(&self) -> bool {
+        self.writer_waits
     }
 
     /// The state of the buffer.

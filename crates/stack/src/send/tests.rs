@@ -15,7 +15,7 @@ use base::{Instant, Limit, Rate};
 use bytes::Bytes;
 
 use super::segment::Hold;
-use super::write::{Pause, WriteOutcome};
+use super::write::{Pause, Source, WriteOutcome};
 use super::*;
 use crate::host::WriteFlags;
 use crate::profile;
@@ -151,7 +151,9 @@ impl Bench {
         let mut taken = 0;
         loop {
             let rest = chunk.slice(taken..);
-            let outcome = self.sender.write(&[rest], flags, &self.progress, &sizes);
+            let outcome =
+                self.sender
+                    .write(&mut Source::new(&[rest]), flags, &self.progress, &sizes);
             taken += outcome.taken;
             self.written += outcome.taken as u64;
             match outcome.pause {

@@ -35,14 +35,27 @@ pub(crate) enum Pause {
 }
 
 /// What of a write was not taken yet.
-struct Source<'a> {
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
     chunks: &'a [Bytes],
     /// Bytes of the first chunk that were taken.
     offset: usize,
 }
 
+impl<'a> Source<'a> {
+    /// All of a write.
+    pub(crate) const fn new(chunks: &'a [Bytes]) -> Self {
+        Self { chunks, offset: 0 }
+    }
+
+    fn bytes(&self) -> u64 {
+        let bytes: usize = self.chunks.iter().map(Bytes::len).sum();
+        (bytes - self.offset) as u64
+    }
+}
+
 impl Sender {
-    /// Takes data from the front of `chunks`; segments are to be polled afterwards. Refused after
+    /// Takes data from the front of `source`; segments are to be polled afterwards. Refused after
     /// [`Sender::close`].
     ///
     /// Linux sends in the middle of a write: as soon as the first unsent packet is full, a part of
@@ -51,12 +64,12 @@ impl Sender {
     /// This is why `SO_SNDBUF` does not bound what is in flight on paths with small bursts.
     pub(crate) fn write(
         &mut self,
-        chunks: &[Bytes],
+        source: &mut Source<'_>,
         flags: WriteFlags,
         progress: &Progress,
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
-        let total = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        let total = source.bytes();
         if self.has_fin() {
             return WriteOutcome::default();
         }
@@ -66,7 +79,6 @@ impl Sender {
                 ..WriteOutcome::default()
             };
         }
-        let source = Source { chunks, offset: 0 };
         let (taken, pause) = match self.settings.send.completion {
             Completion::Linux => self.write_packets(source, total, progress, sizes),
             Completion::Bsd => {
@@ -137,7 +149,7 @@ impl Sender {
     /// `tcp_sendmsg_locked`, rules 5.2 and 6.1).
     fn write_packets(
         &mut self,
-        mut source: Source<'_>,
+        source: &mut Source<'_>,
         total: u64,
         progress: &Progress,
         sizes: &SegmentSizes,
@@ -155,7 +167,7 @@ impl Sender {
                 room = goal;
             }
             let bytes = room.min(left);
-            self.take(&mut source, bytes);
+            self.take(source, bytes);
             let end = self.end();
             let is_pushed = bytes == room && end - self.pushed > half_window;
             if is_pushed {
@@ -192,9 +204,9 @@ impl Sender {
     }
 
     /// Appends `bytes` to a stream that is cut when it is sent.
-    fn write_stream(&mut self, mut source: Source<'_>, bytes: u64) -> u64 {
+    fn write_stream(&mut self, source: &mut Source<'_>, bytes: u64) -> u64 {
         if bytes > 0 {
-            self.take(&mut source, bytes);
+            self.take(source, bytes);
             let end = self.end();
             match self.ledger.tail_mut() {
                 Some(tail) => {
@@ -265,10 +277,7 @@ impl Sender {
             bytes -= part as u64;
             source.offset += part;
             if part == left {
-                *source = Source {
-                    chunks: rest,
-                    offset: 0,
-                };
+                *source = Source::new(rest);
             }
         }
     }

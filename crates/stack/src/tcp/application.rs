@@ -8,7 +8,7 @@ use super::{Connection, State};
 use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
 use crate::packet::Payload;
 use crate::recv::{AckWanted, Env};
-use crate::send::{SegmentSizes, WriteOutcome};
+use crate::send::{SegmentSizes, Source, WriteOutcome};
 
 impl Connection {
     /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
@@ -43,7 +43,7 @@ impl Connection {
             return Ok(0);
         }
         let room = self.pool_room(shared).filter(|room| *room < wanted);
-        let part = room.map(|room| part_of(chunks, 0, room));
+        let part = room.map(|room| part_of(chunks, room));
         let (taken, completed) =
             self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
         let writer = match (taken < wanted, completed) {
@@ -74,28 +74,29 @@ impl Connection {
         flags: WriteFlags,
     ) -> (usize, bool) {
         let sizes = self.segment_sizes();
-        let mut outcome = self.hand_over(now, chunks, flags, &sizes);
-        let mut taken = outcome.taken;
-        while let Some(pause) = outcome.pause {
-            self.send_within_write(now, shared, pause);
-            outcome = self.hand_over(now, &part_of(chunks, taken, usize::MAX), flags, &sizes);
+        let (mut source, mut taken, mut env) = (Source::new(chunks), 0, None);
+        loop {
+            let outcome = self.hand_over(now, &mut source, flags, &sizes);
             taken += outcome.taken;
+            let Some(pause) = outcome.pause else {
+                return (taken, outcome.completed);
+            };
+            env = self.send_within_write(now, shared, pause, env);
         }
-        (taken, outcome.completed)
     }
 
     /// Hands over what is taken up to the next pause; each packet that it begins ends an idle time.
     fn hand_over(
         &mut self,
         now: Instant,
-        chunks: &[Bytes],
+        source: &mut Source<'_>,
         flags: WriteFlags,
         sizes: &SegmentSizes,
     ) -> WriteOutcome {
         let before = self.send.unsent_packets();
         let outcome = self
             .send
-            .write(chunks, flags, self.recovery.progress(), sizes);
+            .write(source, flags, self.recovery.progress(), sizes);
         for _ in before..self.send.unsent_packets() {
             self.recovery.before_transmit(now);
         }
@@ -171,18 +172,16 @@ impl Connection {
     }
 }
 
-/// At most `bytes` of `chunks`, from the byte `from` on.
-fn part_of(chunks: &[Bytes], from: usize, bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
-    let (mut skip, mut room) = (from, bytes);
+/// At most the first `bytes` of `chunks`.
+fn part_of(chunks: &[Bytes], bytes: usize) -> smallvec::SmallVec<[Bytes; 4]> {
+    let mut room = bytes;
     let mut part = smallvec::SmallVec::new();
     for chunk in chunks {
-        let start = chunk.len().min(skip);
-        let end = chunk.len().min(start.saturating_add(room));
-        if start < end {
-            part.push(chunk.slice(start..end));
+        let end = chunk.len().min(room);
+        if end > 0 {
+            part.push(chunk.slice(..end));
         }
-        skip -= start;
-        room -= end - start;
+        room -= end;
     }
     part
 }

@@ -142,9 +142,7 @@ impl Connection {
         let mut env = self.send_env(now);
         let limit = loop {
             let probe = self.mtu_probe_size(now);
-            env.progress = *self.recovery.progress();
-            env.allowance = self.recovery.allowance();
-            env.local_queue_bytes = self.local_queue.bytes();
+            self.renew(&mut env);
             let env = match probe {
                 Some(mtu) => &self.probe_env(&env, mtu),
                 None => &env,
@@ -163,9 +161,9 @@ impl Connection {
             is_window_limited: limit == Limit::Congestion,
             has_sent: from.is_some_and(|from| self.recovery.next() > from),
             had_more: from.is_some(),
-            writer_waits: self.send.memory(self.recovery.progress()).writer_waits,
+            writer_waits: self.send.writer_waits(),
         };
-        if self.unsent_bytes() < self.mss().into() {
+        if from.is_none() || self.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
         self.recovery.after_transmit(now, &usage);
@@ -200,17 +198,29 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what leaves in the middle of a write.
-    pub(super) fn send_within_write(&mut self, now: Instant, shared: &mut Shared, pause: Pause) {
-        let env = SendEnv {
+    /// Sends what leaves in the middle of a write. `env`: what it returned when the same write
+    /// paused before.
+    pub(super) fn send_within_write(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        pause: Pause,
+        env: Option<SendEnv>,
+    ) -> Option<SendEnv> {
+        // What holds the rest is looked at again at the end of the write.
+        if pause == Pause::All {
+            let _ = self.send_new(now, shared);
+            return None;
+        }
+        let mut env = env.unwrap_or_else(|| SendEnv {
             is_within_write: true,
             ..self.send_env(now)
-        };
-        // What holds the rest is looked at again at the end of the write.
-        let _ = match pause {
-            Pause::One => self.send_next(now, shared, &env, None).err(),
-            Pause::All => Some(self.send_new(now, shared)),
-        };
+        });
+        self.renew(&mut env);
+        // The first packet behind an idle time may change the window and the rate.
+        let is_first = self.recovery.packets_out() == 0;
+        let _ = self.send_next(now, shared, &env, None);
+        (!is_first).then_some(env)
     }
 
     /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
@@ -313,6 +323,13 @@ impl Connection {
             srtt: self.recovery.rtt().srtt(),
             is_within_write: false,
         }
+    }
+
+    /// Looks again at what changes while segments leave.
+    fn renew(&self, env: &mut SendEnv) {
+        env.progress = *self.recovery.progress();
+        env.allowance = self.recovery.allowance();
+        env.local_queue_bytes = self.local_queue.bytes();
     }
 
     /// One segment that fills a packet of `mtu` bytes.
