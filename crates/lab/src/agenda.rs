@@ -18,8 +18,9 @@ pub(crate) struct Agenda {
     tree: Vec<u128>,
     members: usize,
     settings: u64,
-    /// The place of the one that was due last, if it has no other deadline yet: it has none.
-    popped: Option<usize>,
+    /// The place of the one that was due last, if it has no other deadline yet: it has none. 0: there
+    /// is none such.
+    popped: usize,
 }
 
 impl Agenda {
@@ -41,22 +42,24 @@ impl Agenda {
     }
 
     /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
+    #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        if self.deadline(member) == at {
+        let leaf = self.leaves() + member;
+        if self.deadline_at(leaf) == at {
             return;
         }
         let key = at.map_or(NEVER, |at| {
             self.settings += 1;
             u128::from(at.as_nanos()) << 64 | u128::from(self.settings)
         });
-        let leaf = self.leaves() + member;
-        if self.popped == Some(leaf) {
-            self.popped = None;
+        if self.popped == leaf {
+            self.popped = 0;
         }
         self.put(leaf, key);
     }
 
     /// The earliest deadline of all.
+    #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Instant> {
         self.forget_popped();
         self.tree.get(1).copied().and_then(deadline_of)
@@ -73,22 +76,28 @@ impl Agenda {
             node *= 2;
             node += usize::from(self.tree[node] != first);
         }
-        self.popped = Some(node);
+        self.popped = node;
         Some(node - leaves)
     }
 
     /// When `member` is due.
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        let leaf = self.leaves() + member;
-        if self.popped == Some(leaf) {
+        self.deadline_at(self.leaves() + member)
+    }
+
+    #[inline]
+    fn deadline_at(&self, leaf: usize) -> Option<Instant> {
+        if self.popped == leaf {
             return None;
         }
         deadline_of(self.tree[leaf])
     }
 
     /// Takes the deadline out that has passed.
+    #[inline]
     fn forget_popped(&mut self) {
-        if let Some(leaf) = self.popped.take() {
+        if self.popped > 0 {
+            let leaf = core::mem::take(&mut self.popped);
             self.put(leaf, NEVER);
         }
     }
@@ -100,15 +109,15 @@ impl Agenda {
     /// A deadline that was popped counts above the others until it is replaced: what lies above it
     /// is right again then.
     fn put(&mut self, leaf: usize, key: u128) {
-        self.tree[leaf] = key;
-        let mut node = leaf / 2;
-        while node > 0 {
-            let first = self.tree[2 * node].min(self.tree[2 * node + 1]);
+        let (mut node, mut first) = (leaf, key);
+        self.tree[node] = key;
+        while node > 1 {
+            first = first.min(self.tree[node ^ 1]);
+            node /= 2;
             if self.tree[node] == first {
                 return;
             }
             self.tree[node] = first;
-            node /= 2;
         }
     }
 }
