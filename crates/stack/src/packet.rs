@@ -294,6 +294,14 @@ impl Payload {
         }
     }
 
+    /// Appends all of another one; about so many more slices will follow.
+    pub(crate) fn append(&mut self, other: Self, more: usize) {
+        self.chunks.reserve(other.chunks.len() + more);
+        for chunk in other.chunks {
+            self.push(chunk);
+        }
+    }
+
     /// The slices in order; none is empty.
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {

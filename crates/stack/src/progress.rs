@@ -13,7 +13,8 @@ pub(crate) const FIRST_BYTE: u64 = 1;
 pub(crate) struct Progress {
     una: u64,
     next: u64,
-    fin_end: Option<u64>,
+    /// The last offset in front of `next` is the FIN's.
+    is_fin_sent: bool,
 }
 
 impl Default for Progress {
@@ -22,7 +23,7 @@ impl Default for Progress {
         Self {
             una: FIRST_BYTE,
             next: FIRST_BYTE,
-            fin_end: None,
+            is_fin_sent: false,
         }
     }
 }
@@ -39,13 +40,18 @@ impl Progress {
     }
 
     /// Behind the FIN, where it was sent.
-    pub(crate) const fn fin_end(&self) -> Option<u64> {
-        self.fin_end
+    pub(crate) fn fin_end(&self) -> Option<u64> {
+        self.is_fin_sent.then_some(self.next)
+    }
+
+    /// Whether the FIN was sent.
+    pub(crate) const fn is_fin_sent(&self) -> bool {
+        self.is_fin_sent
     }
 
     /// Behind the last byte of data that was sent.
     pub(crate) const fn data_sent(&self) -> u64 {
-        self.next - self.fin_end.is_some() as u64
+        self.next - self.is_fin_sent as u64
     }
 
     /// Behind the last byte of data that was acknowledged.
@@ -54,21 +60,19 @@ impl Progress {
     }
 
     /// Bytes of data that were sent and not acknowledged.
-    pub(crate) fn unacked_bytes(&self) -> u64 {
-        self.data_sent() - self.data_acked()
+    pub(crate) const fn unacked_bytes(&self) -> u64 {
+        self.data_sent().saturating_sub(self.una)
     }
 
     /// Whether all data that was sent is acknowledged.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) const fn is_quiet(&self) -> bool {
         self.una >= self.data_sent()
     }
 
     /// All up to `end` left for the first time; where `has_fin`, the last offset is the FIN's.
     pub(crate) const fn on_sent(&mut self, end: u64, has_fin: bool) {
         self.next = end;
-        if has_fin {
-            self.fin_end = Some(end);
-        }
+        self.is_fin_sent |= has_fin;
     }
 
     /// All in front of `una` is acknowledged.

@@ -344,14 +344,14 @@ impl Host {
             opened,
             next,
         } = connection.take_effects();
-        let id = self.sockets.id_at(index);
         if awaits_local_queue {
-            self.blocked.push_back(id);
+            self.blocked.push_back(self.sockets.id_at(index));
         }
         if awaits_pool {
-            self.pool_waiters.push_back(id);
+            self.pool_waiters.push_back(self.sockets.id_at(index));
         }
         if let Some((listener, opened)) = opened {
+            let id = self.sockets.id_at(index);
             self.on_half_open_done(id, listener, opened);
         }
         match next {

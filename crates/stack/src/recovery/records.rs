@@ -403,7 +403,7 @@ impl Scoreboard {
         self.outstanding.up_to(offset).insert(offset, tail);
     }
 
-    const fn fin_end(&self) -> Option<u64> {
+    fn fin_end(&self) -> Option<u64> {
         self.progress.fin_end()
     }
 

@@ -14,21 +14,19 @@ use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
 impl Receiver {
     /// Whether data in order can be taken, after making room where that is allowed (Linux
     /// `tcp_data_queue`, `tcp_try_rmem_schedule`).
-    pub(super) fn make_room(&mut self, data: &DataInput) -> Result<(), DropReason> {
+    pub(super) fn make_room(&mut self, start: u64, charge: u32) -> Result<(), DropReason> {
         // Where all memory is behind a gap, as in a buffer that was made smaller, only what fills
         // the gap can free it.
         let is_stuck = self.queue.unread() == 0 && self.queue.range_bytes() > 0;
         if self.current_window() == 0 && !is_stuck {
             return Err(DropReason::ZeroWindow);
         }
-        let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
-        let charge = self.buffer.charge_of(data.payload.len(), segments);
         if self.queue.ready_packets() >= self.buffer.packets_max() {
             // Single bytes cost more memory than they are charged.
             self.collapse();
         }
         // The byte that everything waits for is never dropped while nothing can be read.
-        if self.buffer.fits(charge) || self.queue.unread() == 0 || self.prune(data.start, charge) {
+        if self.buffer.fits(charge) || self.queue.unread() == 0 || self.prune(start, charge) {
             return Ok(());
         }
         self.is_out_of_memory = true;

@@ -120,7 +120,7 @@ impl Receiver {
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
-        mut data: DataInput,
+        data: &mut DataInput,
         env: &Env,
     ) -> DataOutcome {
         self.last_packet = now;
@@ -132,7 +132,7 @@ impl Receiver {
         if length == 0 && !data.fin {
             return DataOutcome::default();
         }
-        let outcome = match self.check(&mut data) {
+        let outcome = match self.check(data) {
             Err(outcome) => outcome,
             Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, env),
             Ok(()) => self.take_out_of_order(data),
@@ -220,22 +220,22 @@ impl Receiver {
         self.acks.set_urgent();
     }
 
-    fn take_in_order(&mut self, now: Instant, data: DataInput, env: &Env) -> DataOutcome {
+    fn take_in_order(&mut self, now: Instant, data: &mut DataInput, env: &Env) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
         if data.fin {
             self.fin
                 .get_or_insert(data.start + u64::from(payload_bytes));
         }
+        let segments = payload_bytes.div_ceil(data.segment_bytes.max(1));
+        let charge = self.buffer.charge_of(payload_bytes, segments);
         if payload_bytes > 0
-            && let Err(reason) = self.make_room(&data)
+            && let Err(reason) = self.make_room(data.start, charge)
         {
             return self.refuse(reason);
         }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
-            let segments = payload_bytes.div_ceil(data.segment_bytes.max(1));
-            let charge = self.buffer.charge_of(payload_bytes, segments);
             self.buffer.add_in_order(charge);
             self.stats.bytes += u64::from(payload_bytes);
             let facts = Arrived {
@@ -248,7 +248,7 @@ impl Receiver {
             };
             self.queue.append(Held {
                 start: data.start,
-                payload: data.payload,
+                payload: core::mem::take(&mut data.payload),
                 charge,
                 segments,
             });
@@ -338,7 +338,7 @@ impl Receiver {
         self.autotune.on_slow_path();
     }
 
-    fn take_out_of_order(&mut self, data: DataInput) -> DataOutcome {
+    fn take_out_of_order(&mut self, data: &mut DataInput) -> DataOutcome {
         self.stats.out_of_order += 1;
         if !data.pushes_acks {
             self.acks.schedule();
@@ -348,7 +348,7 @@ impl Receiver {
             let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
             let payload_bytes = data.payload.len();
             let charge = self.buffer.charge_of(payload_bytes, segments);
-            if !self.make_room_out_of_order(&data, charge) {
+            if !self.make_room_out_of_order(data, charge) {
                 return self.refuse(DropReason::OutOfOrderFull);
             }
             self.measure(&Arrived {
@@ -361,7 +361,7 @@ impl Receiver {
             });
             let duplicate = self.queue.insert(Held {
                 start: data.start,
-                payload: data.payload,
+                payload: core::mem::take(&mut data.payload),
                 charge,
                 segments,
             });
@@ -474,9 +474,7 @@ impl Receiver {
             if taken.is_empty() {
                 taken = piece;
             } else {
-                for chunk in piece.into_chunks() {
-                    taken.push(chunk);
-                }
+                taken.append(piece, self.queue.ready_packets());
             }
         }
         if !taken.is_empty() {

@@ -128,8 +128,8 @@ fn segment(start: u64, length: u32, push: bool) -> DataInput {
 
 impl Connection {
     fn data_at(&mut self, micros: u64, start: u64, length: u32, push: bool) -> DataOutcome {
-        let segment = segment(start, length, push);
-        self.receiver.handle_data(at(micros), segment, &ENV)
+        let mut segment = segment(start, length, push);
+        self.receiver.handle_data(at(micros), &mut segment, &ENV)
     }
 
     /// The next `length` bytes arrive; what is wanted then.
@@ -143,7 +143,7 @@ impl Connection {
     fn fin_at(&mut self, micros: u64, start: u64, length: u32) -> DataOutcome {
         let mut segment = segment(start, length, true);
         segment.fin = true;
-        self.receiver.handle_data(at(micros), segment, &ENV)
+        self.receiver.handle_data(at(micros), &mut segment, &ENV)
     }
 
     fn send_at(&mut self, micros: u64, has_data: bool) -> u32 {

@@ -368,7 +368,7 @@ impl Sender {
 
     /// Whether a FIN follows the data that was not sent yet.
     fn owes_fin(&self, progress: &Progress) -> bool {
-        self.has_fin() && progress.fin_end().is_none()
+        self.has_fin() && !progress.is_fin_sent()
     }
 
     /// How much the peer's window and the budget on unacknowledged data let go.

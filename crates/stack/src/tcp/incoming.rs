@@ -10,7 +10,7 @@ use super::ledger::Released;
 use super::peer_window::WindowUpdate;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
-use crate::packet::{EcnMark, Payload, Segment};
+use crate::packet::{EcnMark, Segment};
 use crate::recovery::AckInput;
 use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
@@ -281,7 +281,8 @@ impl Connection {
             self.probes.on_progress();
             self.on_acked(now, shared, outcome.acked_bytes);
         }
-        if outcome.acked_bytes >= u64::from(self.mss()) || self.size.is_probing() {
+        let is_full = |bytes| bytes > 0 && bytes >= u64::from(self.mss());
+        if self.size.is_probing() || is_full(outcome.acked_bytes) {
             self.on_mtu_acked(self.recovery.una());
         }
     }
@@ -366,8 +367,8 @@ impl Connection {
             return;
         }
         let push = segment.flags.contains(TcpFlags::PSH);
-        let (start, payload, fin) = cut_old(start, segment);
-        let end = start + u64::from(payload.len());
+        let (start, fin) = cut_old(start, segment);
+        let end = start + u64::from(segment.payload.len());
         let pushes_acks = self.recv.pushes_merged_acks(start, end);
         if pushes_acks {
             self.send_ack(now, shared);
@@ -379,9 +380,9 @@ impl Connection {
         };
         let outcome = self.recv.handle_data(
             now,
-            DataInput {
+            &mut DataInput {
                 start,
-                payload,
+                payload: core::mem::take(&mut segment.payload),
                 segment_bytes,
                 push,
                 fin,
@@ -532,18 +533,17 @@ impl Connection {
     }
 }
 
-/// Where the data of a segment begins, the data, which is taken out, and whether a FIN follows it;
-/// without what lies before the peer's first byte, which no offset can name.
-fn cut_old(start: i64, segment: &mut Segment) -> (u64, Payload, bool) {
+/// Cuts off what lies before the peer's first byte, which no offset can name. Where the data of the
+/// segment begins then, and whether a FIN follows it.
+fn cut_old(start: i64, segment: &mut Segment) -> (u64, bool) {
     let fin = segment.flags.contains(TcpFlags::FIN);
-    let mut payload = core::mem::take(&mut segment.payload);
     if start >= 1 {
-        return (start as u64, payload, fin);
+        return (start as u64, fin);
     }
+    let payload = &mut segment.payload;
     let end = start + i64::from(payload.len());
-    let old = (1 - start).min(payload.len().into()) as u32;
-    payload.advance(old);
-    (1, payload, fin && end >= 1)
+    payload.advance((1 - start).min(payload.len().into()) as u32);
+    (1, fin && end >= 1)
 }
 
 /// A drop in words, for the trace.
