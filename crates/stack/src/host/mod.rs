@@ -453,6 +453,9 @@ impl Host {
     /// Buffers are free again: as many applications as there are of them may write, those first
     /// that have waited longest.
     fn wake_pool_waiters(&mut self) {
+        if self.pool_waiters.is_empty() {
+            return;
+        }
         let free = self.shared.pool.free() as usize;
         for _ in 0..free.min(self.pool_waiters.len()) {
             let Some(id) = self.pool_waiters.pop_front() else {

@@ -105,10 +105,14 @@ impl Connection {
 
     /// Tells an application that waits for room when there is some, in its own buffer and in the
     /// shared pool. Where the pool is empty the host asks again.
+    #[inline]
     pub(super) fn offer_room(&mut self, shared: &mut Shared) {
-        if self.socket.writer() == Writer::Free {
-            return;
+        if self.socket.writer() != Writer::Free {
+            self.offer_room_to_writer(shared);
         }
+    }
+
+    fn offer_room_to_writer(&mut self, shared: &mut Shared) {
         let env = self.send_memory_env();
         if !self.send.check_space(self.recovery.progress(), &env) {
             return;

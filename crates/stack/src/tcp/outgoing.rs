@@ -63,11 +63,17 @@ impl Connection {
         }
     }
 
-    /// Retransmits what is lost, as far as the window lets it go.
+    /// Retransmits what is lost, as far as the window lets it go. Mostly nothing is.
+    #[inline]
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         if self.recovery.lost() == 0 {
-            return Gate::Open;
+            Gate::Open
+        } else {
+            self.send_some_lost(now, shared)
         }
+    }
+
+    fn send_some_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         loop {
             let segment = self.segment_sizes().mss;
             let range = self
@@ -132,12 +138,18 @@ impl Connection {
         if is_too_long { start + most } else { end }
     }
 
-    /// Sends new data, and says why it stopped.
+    /// Sends new data, and says why it stopped. Whoever only receives has none.
+    #[inline]
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
-        let next = self.recovery.next();
         if self.send.is_drained(self.recovery.progress()) {
-            return self.end_send(now, Limit::Application, None);
+            self.end_send(now, Limit::Application, None)
+        } else {
+            self.send_some_new(now, shared)
         }
+    }
+
+    fn send_some_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
+        let next = self.recovery.next();
         // What cannot change while segments leave is computed once.
         let mut env = self.send_env(now);
         let limit = loop {
