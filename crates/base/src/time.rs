@@ -28,18 +28,21 @@ impl Instant {
     pub const MAX: Self = Self(NonZeroU64::MAX);
 
     /// The instant `nanos` nanoseconds after the epoch.
+    #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the epoch.
+    #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0.get() - 1
     }
 
     /// The time from `earlier` to `self`, zero where `earlier` is the later one.
+    #[inline]
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
@@ -73,12 +76,14 @@ impl From<Instant> for u64 {
 impl Add<Duration> for Instant {
     type Output = Self;
 
+    #[inline]
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(nanos_of(rhs)))
     }
 }
 
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, rhs: Duration) {
         *self = *self + rhs;
     }
@@ -88,12 +93,14 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     /// Stops at the epoch.
+    #[inline]
     fn sub(self, rhs: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_sub(nanos_of(rhs)))
     }
 }
 
 /// Nanoseconds, up to the end of the range.
+#[inline]
 const fn nanos_of(duration: Duration) -> u64 {
     let seconds = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
     seconds.saturating_add(duration.subsec_nanos() as u64)
