@@ -18,8 +18,8 @@ pub(crate) struct Agenda {
     tree: Vec<u128>,
     members: usize,
     settings: u64,
-    /// The place of the one that was due last, if it has no other deadline yet: it has none. 0: there
-    /// is none such.
+    /// The place of the one that was due last, if it has no other deadline yet: it has none. 0:
+    /// there is none such.
     popped: usize,
 }
 

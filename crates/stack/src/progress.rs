@@ -1,7 +1,8 @@
-//! How far our stream has come: what of it was acknowledged, what was sent, and whether the FIN was.
+//! How far our stream has come: what of it was acknowledged, what was sent, and whether the FIN
+//! was.
 //!
-//! The only place that knows. Loss recovery owns it, since it is the one to hear of each packet that
-//! leaves and of each ACK; the sending half, which knows what was written, is shown it.
+//! The only place that knows. Loss recovery owns it, since it is the one to hear of each packet
+//! that leaves and of each ACK; the sending half, which knows what was written, is shown it.
 //!
 //! Offsets count a FIN as one behind the data. Our SYN is offset 0.
 

@@ -173,8 +173,8 @@ impl Ledger {
         self.in_flight_segments += segments;
     }
 
-    /// All data in front of `una` is acknowledged: releases it. What is left of a superpacket counts
-    /// in segments of `segment_bytes`.
+    /// All data in front of `una` is acknowledged: releases it. What is left of a superpacket
+    /// counts in segments of `segment_bytes`.
     pub(super) fn release(&mut self, una: u64, segment_bytes: u32) {
         while let Some(front) = self.in_flight.front_mut() {
             if front.end > una {

@@ -1,5 +1,6 @@
 //! Where the sending half and loss recovery hear of what was sent and what was acknowledged: first
-//! loss recovery, which keeps how far the stream has come, then the sending half, which is shown it.
+//! loss recovery, which keeps how far the stream has come, then the sending half, which is shown
+//! it.
 
 use base::Instant;
 
