@@ -41,6 +41,7 @@ impl Agenda {
     }
 
     /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
+    #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
         if self.deadline(member) == at {
             return;
@@ -57,12 +58,14 @@ impl Agenda {
     }
 
     /// The earliest deadline of all.
+    #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Instant> {
         self.forget_popped();
         self.tree.get(1).copied().and_then(deadline_of)
     }
 
     /// The next member that is due by `now`; it has no deadline from then on.
+    #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
         if self.next_at()? > now {
             return None;
@@ -78,6 +81,7 @@ impl Agenda {
     }
 
     /// When `member` is due.
+    #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
         let leaf = self.leaves() + member;
         if self.popped == Some(leaf) {
@@ -87,12 +91,14 @@ impl Agenda {
     }
 
     /// Takes the deadline out that has passed.
+    #[inline]
     fn forget_popped(&mut self) {
         if let Some(leaf) = self.popped.take() {
             self.put(leaf, NEVER);
         }
     }
 
+    #[inline]
     const fn leaves(&self) -> usize {
         self.tree.len() / 2
     }
@@ -114,6 +120,7 @@ impl Agenda {
 }
 
 /// The earlier one of two deadlines, each of which may never come.
+#[inline]
 pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -121,6 +128,7 @@ pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
+#[inline]
 fn deadline_of(key: u128) -> Option<Instant> {
     (key != NEVER).then(|| Instant::from_nanos((key >> 64) as u64))
 }
