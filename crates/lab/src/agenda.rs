@@ -66,6 +66,7 @@ impl Agenda {
     }
 
     /// The next member that is due by `now`; it has no deadline from then on.
+    #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
         if self.next_at()? > now {
             return None;
@@ -81,6 +82,7 @@ impl Agenda {
     }
 
     /// When `member` is due.
+    #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
         self.deadline_at(self.leaves() + member)
     }
@@ -102,6 +104,7 @@ impl Agenda {
         }
     }
 
+    #[inline]
     const fn leaves(&self) -> usize {
         self.tree.len() / 2
     }
@@ -123,6 +126,7 @@ impl Agenda {
 }
 
 /// The earlier one of two deadlines, each of which may never come.
+#[inline]
 pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -130,6 +134,7 @@ pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
+#[inline]
 fn deadline_of(key: u128) -> Option<Instant> {
     (key != NEVER).then(|| Instant::from_nanos((key >> 64) as u64))
 }

@@ -389,6 +389,7 @@ impl VirtualRun {
         }
     }
 
+    #[inline]
     fn program(&self, node: NodeId) -> &Program {
         program(&self.world, node)
     }
@@ -409,6 +410,7 @@ impl VirtualRun {
     }
 }
 
+#[inline]
 fn program(world: &World<Program>, node: NodeId) -> &Program {
     world.app(node).expect("both hosts have a program")
 }

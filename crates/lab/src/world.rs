@@ -216,6 +216,7 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where `node` is a router.
     #[must_use]
+    #[inline]
     pub fn app(&self, node: NodeId) -> Option<&A> {
         self.station(node).app.as_ref()
     }
@@ -320,6 +321,7 @@ impl<A: App> World<A> {
         result
     }
 
+    #[inline]
     fn on_move(&mut self) {
         self.moves += 1;
         assert!(
@@ -335,11 +337,13 @@ impl<A: App> World<A> {
         self.agenda.join()
     }
 
+    #[inline]
     fn station(&self, node: NodeId) -> &Station<A> {
         let station = self.nodes[node.0].station.as_ref();
         station.expect("the caller names a host, no router")
     }
 
+    #[inline]
     fn station_mut(&mut self, node: NodeId) -> &mut Station<A> {
         let station = self.nodes[node.0].station.as_mut();
         station.expect("the caller names a host, no router")
@@ -420,6 +424,7 @@ impl<A: App> World<A> {
         self.agenda.set(self.nodes[node].member, deadline);
     }
 
+    #[inline]
     fn station_at(&mut self, node: usize) -> &mut Station<A> {
         self.station_mut(NodeId(node))
     }

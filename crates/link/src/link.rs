@@ -113,12 +113,14 @@ impl<P: WirePacket> Link<P> {
     }
 
     /// The next packet that has arrived by `now`.
+    #[inline]
     pub fn poll_deliver(&mut self, now: Instant) -> Option<P> {
         self.poll_deliver_at(now).map(|(_, packet)| packet)
     }
 
     /// The next packet that has arrived by `now`, and when it arrived; `now` less that time is how
     /// late the driver is.
+    #[inline]
     pub fn poll_deliver_at(&mut self, now: Instant) -> Option<(Instant, P)> {
         let first = |queue: &VecDeque<(Instant, P)>| queue.front().map(|(at, _)| *at);
         let (line, held) = (first(&self.line), first(&self.held));
@@ -139,6 +141,7 @@ impl<P: WirePacket> Link<P> {
 
     /// When the next packet arrives; `None` where none is under way.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let line = self.line.front().map(|(at, _)| *at);
         let held = self.held.front().map(|(at, _)| *at);
@@ -270,6 +273,7 @@ impl<P: WirePacket> Link<P> {
     }
 
     /// When the last one of these segments of `run` arrives: in order, whatever the jitter.
+    #[inline]
     fn arrival(&mut self, run: &Run, segments: core::ops::Range<u32>) -> Instant {
         let delay = self.spec.delay;
         if self.fates.has_jitter() {
@@ -289,6 +293,7 @@ impl<P: WirePacket> Link<P> {
 ///
 /// # Panics
 /// Where nothing is there to be cut: callers count segments.
+#[inline]
 fn cut<P: WirePacket>(rest: &mut Option<P>, left: &mut u32, count: u32) -> P {
     let mut packet = rest.take().expect("segments are counted, so some remain");
     *left -= count;

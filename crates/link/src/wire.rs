@@ -23,6 +23,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    #[inline]
     pub(crate) fn of(packet: &impl WirePacket) -> Self {
         let segments = packet.segments().max(1);
         let bytes = packet.wire_bytes();

@@ -181,8 +181,9 @@ impl Plan {
         let bytes = regular_file::open(path, true)
             .and_then(|(file, meta)| regular_file::read(file, &meta, BYTES_MAX))
             .map_err(|refused| wrong(refused.why))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("not text".to_owned()))?;
         let plan: Self =
-            serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not a plan: {e}")))?;
+            serde_json::from_str(&text).map_err(|e| wrong(format!("not a plan: {e}")))?;
         plan.check().map_err(wrong)?;
         Ok(plan)
     }

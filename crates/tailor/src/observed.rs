@@ -93,6 +93,11 @@ impl<'r> Observed<'r> {
 
     /// Asks the doctor about every connection that is `wanted`; the most important first.
     pub fn answers(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Answered<'_, 'r>> {
+        self.ranked(&wanted)
+    }
+
+    /// Compiled once, not for each caller.
+    fn ranked(&self, wanted: &dyn Fn(&Track) -> bool) -> Vec<Answered<'_, 'r>> {
         let mut answers = Vec::new();
         self.each_answer(wanted, |answered| answers.push(answered));
         answers.sort_by(|a, b| b.rank().total_cmp(&a.rank()));

@@ -340,12 +340,12 @@ impl Reader<'_> {
 
     fn head(&mut self) -> Result<Head, FileError> {
         let text = self.text()?;
-        let schema = serde_json::from_slice::<Value>(&text)
+        let schema = serde_json::from_str::<Value>(&text)
             .ok()
             .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
         match schema.as_deref() {
             Some(SCHEMA) => {
-                serde_json::from_slice(&text).map_err(|error| self.wrong(error.to_string()))
+                serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))
             }
             Some(other) if other.starts_with("tcptailor/recording/") => {
                 Err(self.wrong(format!("it is {other}, and this program reads {SCHEMA}")))
@@ -357,20 +357,20 @@ impl Reader<'_> {
     fn line(&mut self) -> Result<Line, FileError> {
         let text = self.text()?;
         self.hold(text.len())?;
-        serde_json::from_slice(&text).map_err(|error| self.wrong(error.to_string()))
+        serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))
     }
 
     fn value<T: DeserializeOwned>(&self, value: &Value) -> Result<T, FileError> {
         T::deserialize(value).map_err(|error| self.wrong(error.to_string()))
     }
 
-    fn text(&mut self) -> Result<Vec<u8>, FileError> {
+    fn text(&mut self) -> Result<String, FileError> {
         self.number += 1;
         let mut text = Vec::new();
         let mut bounded = (&mut *self.from).take(LINE_MAX);
         bounded.read_until(b'\n', &mut text)?;
         match text.last() {
-            Some(b'\n') => Ok(text),
+            Some(b'\n') => String::from_utf8(text).map_err(|_| self.wrong("it is not text")),
             _ if text.len() as u64 == LINE_MAX => Err(self.wrong("it is too long")),
             _ => Err(FileError::CutShort),
         }

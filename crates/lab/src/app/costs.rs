@@ -95,6 +95,7 @@ impl HostCosts {
     }
 
     /// Taking in one packet of so many segments.
+    #[inline]
     pub(crate) fn receive(&self, segments: u32) -> Duration {
         self.receive_packet + self.receive_segment * segments
     }

@@ -82,6 +82,7 @@ impl Flow {
     }
 
     /// Whether there is another operation to do.
+    #[inline]
     pub(super) fn more(&self, now: Instant, session: &Session) -> bool {
         !session.is_stopping()
             && self.deadline.is_none_or(|end| now < end)
@@ -102,6 +103,7 @@ impl Flow {
 
     /// Counts operations of so much payload together towards the amount. The warm-up does not
     /// count.
+    #[inline]
     pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64, count: u32) {
         if session.is_measuring(now) {
             self.counted_bytes += bytes;

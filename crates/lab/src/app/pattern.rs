@@ -15,8 +15,11 @@ const ROLE: u8 = 1;
 /// The pattern, and so much of its repetition that a piece may begin anywhere.
 static PATTERN: LazyLock<Bytes> = LazyLock::new(|| {
     let mut rng = Rng::new(0, "pattern");
-    let words = core::iter::repeat_with(|| rng.next_u64().to_le_bytes());
-    let mut bytes: Vec<u8> = words.flatten().take(PERIOD_BYTES as usize).collect();
+    let mut bytes = Vec::with_capacity((PERIOD_BYTES + PIECE_BYTES_MAX) as usize);
+    while bytes.len() < PERIOD_BYTES as usize {
+        bytes.extend_from_slice(&rng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(PERIOD_BYTES as usize);
     if bytes[0] == ROLE {
         bytes[0] += 1;
     }

@@ -460,6 +460,7 @@ impl App for Program {
         true
     }
 
+    #[inline]
     fn poll_timeout(&mut self) -> Option<Instant> {
         agenda::first(self.ready.next_at(), self.session.next_cut())
     }

@@ -219,6 +219,7 @@ impl Session {
     }
 
     /// Whether what happens now counts.
+    #[inline]
     pub(super) fn counts(&self, now: Instant) -> bool {
         self.is_measuring(now) && self.planned_end().is_none_or(|end| now < end)
     }
@@ -299,6 +300,7 @@ impl Session {
         }
     }
 
+    #[inline]
     fn planned_end(&self) -> Option<Instant> {
         Some(self.started? + self.schedule.warmup + self.schedule.time?)
     }

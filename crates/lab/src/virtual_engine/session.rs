@@ -366,6 +366,7 @@ impl VirtualSession {
         Ok(())
     }
 
+    #[inline]
     fn program(&self, end: End) -> &Program {
         program(&self.stage.world, self.node(end))
     }

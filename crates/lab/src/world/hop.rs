@@ -60,12 +60,14 @@ impl Hop {
         self.link.handle_packet(at, packet).too_big
     }
 
+    #[inline]
     pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Box<Packet>> {
         let packet = self.link.poll_deliver(now)?;
         self.show(TapPoint::Exit, now, &packet);
         Some(packet)
     }
 
+    #[inline]
     fn show(&mut self, point: TapPoint, at: Instant, packet: &Packet) {
         for (_, tap) in self.taps.iter_mut().filter(|(here, _)| *here == point) {
             tap.on_packet(at, packet);

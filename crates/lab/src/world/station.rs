@@ -154,6 +154,7 @@ impl<A: App> Station<A> {
     }
 
     /// When there is something to do again.
+    #[inline]
     pub(super) fn deadline(&mut self) -> Option<Instant> {
         let app = self.app.as_mut().and_then(App::poll_timeout);
         let app = app.map(|at| at.max(self.call_free));

@@ -116,10 +116,7 @@ impl Channel {
             while let Some(frame) = self.next_frame()? {
                 if self.take(&frame)? {
                     let message = std::mem::take(&mut self.message);
-                    let read = serde_json::from_slice(&message);
-                    return read.map(Some).map_err(|error| {
-                        self.error(&format!("does not keep to the protocol: {error}"))
-                    });
+                    return self.read(message).map(Some);
                 }
             }
             let left = deadline.since(Clock.now());
@@ -127,6 +124,14 @@ impl Channel {
                 return Ok(None);
             }
         }
+    }
+
+    fn read<T: DeserializeOwned>(&self, message: Vec<u8>) -> Result<T> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            self.error(&format!("does not keep to the protocol: {error}"))
+        };
+        let text = String::from_utf8(message).map_err(|error| wrong(&error))?;
+        serde_json::from_str(&text).map_err(|error| wrong(&error))
     }
 
     /// As [`Channel::receive`] where silence is an error.

@@ -157,7 +157,7 @@ fn ceilings(_seed: u64) -> Figures {
                 &nothing,
             ),
         ),
-        (FULL, corked(NEAR, &[0; 100_000]).0),
+        (FULL, corked(NEAR, &vec![0; 100_000]).0),
         (CORKED_40MS, corked(FAR, &[0; 10]).0),
         (CORK_LIMITS, f64::from(u8::from(is_held))),
     ])

@@ -248,7 +248,7 @@ impl Writer {
             begun_at: Instant::ZERO,
             start_bytes: 0,
             written: 0,
-            chunk: Bytes::from_static(&[0x5a; CHUNK_BYTES]),
+            chunk: vec![0x5a; CHUNK_BYTES].into(),
         }
     }
 

@@ -31,7 +31,7 @@ const FILES: u64 = 2 * CONNECTIONS as u64 + 500;
 const STUCK: Duration = Duration::from_millis(300);
 /// More than both buffers ever hold.
 const BYTES_MAX: u64 = 256 << 20;
-const CHUNK: &[u8] = &[0x5a; 64 << 10];
+const CHUNK_BYTES: usize = 64 << 10;
 /// Of the field in `/proc/net/sockstat`.
 const PAGE_BYTES: u64 = 4096;
 
@@ -181,9 +181,10 @@ fn both(sample: &FlowSample, of: impl Fn(&FlowSample) -> [Option<u32>; 2]) -> u6
 /// Writes until nothing more is taken; how much was.
 fn fill(mut client: &TcpStream) -> io::Result<u64> {
     SockRef::from(client).set_write_timeout(Some(STUCK))?;
+    let chunk = vec![0x5a; CHUNK_BYTES];
     let mut written = 0;
     while written < BYTES_MAX {
-        match client.write(CHUNK) {
+        match client.write(&chunk) {
             Ok(taken) => written += taken as u64,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -197,7 +198,7 @@ fn fill(mut client: &TcpStream) -> io::Result<u64> {
 fn drain(client: &TcpStream, mut server: &TcpStream, written: u64) -> Result<()> {
     let failed = |source| Error::os("read what was written")(source);
     client.shutdown(Shutdown::Write).map_err(failed)?;
-    let mut buffer = vec![0; CHUNK.len()];
+    let mut buffer = vec![0; CHUNK_BYTES];
     let mut read = 0;
     loop {
         match server.read(&mut buffer).map_err(failed)? {

@@ -235,8 +235,9 @@ fn last_entry(file: &mut File) -> std::io::Result<Result<Option<Entry>, &'static
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
-    let entry = serde_json::from_slice::<Entry>(&tail[begin..end])
+    let entry = std::str::from_utf8(&tail[begin..end])
         .ok()
+        .and_then(|line| serde_json::from_str::<Entry>(line).ok())
         .filter(|entry| entry.schema == SCHEMA && entry.total_s >= 0.0);
     let Some(entry) = entry else {
         return Ok(Err("its last line is none of a log"));

@@ -1,17 +1,19 @@
 //! The lab in a browser: the page that this program carries, written to a file and opened.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use flate2::bufread::GzDecoder;
 use serde::Serialize;
 
 use super::folder::{check_page, write_page};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Made by `.ci/play` of `crates/play`.
-const PAGE: &str = include_str!("../../../../../docs/play/index.html");
+/// `docs/play/index.html`, which `.ci/play` makes of `crates/play`; `build.rs` packs it.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/play.html.gz"));
 /// In the folder for temporary files.
 const FOLDER: &str = "tcptailor-play";
 const NAME: &str = "play.html";
@@ -50,17 +52,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let document = match &args.output {
         Some(path) => {
             check_page(Some(path))?;
-            write_page(path, PAGE)?;
+            write_page(path, &page()?)?;
             Document {
                 page: path.clone(),
                 opened: false,
             }
         }
         None => {
-            let page = own_folder()?.join(NAME);
-            write_page(&page, PAGE)?;
-            let opened = has_screen() && is_opened(&page);
-            Document { page, opened }
+            let path = own_folder()?.join(NAME);
+            write_page(&path, &page()?)?;
+            let opened = has_screen() && is_opened(&path);
+            Document { page: path, opened }
         }
     };
     output.report("lab-play", &document, || {
@@ -71,6 +73,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         }
     })?;
     Ok(Exit::Done)
+}
+
+fn page() -> std::io::Result<String> {
+    let mut page = String::new();
+    GzDecoder::new(PACKED).read_to_string(&mut page)?;
+    Ok(page)
 }
 
 /// A folder for temporary files that belongs to nobody else: what another user placed there could

@@ -128,8 +128,8 @@ pub(super) fn list(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// Reads one of [`list`].
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let problem = || format!("reading {}", path.display());
-    let head: Head =
-        serde_json::from_reader(BufReader::new(File::open(path)?)).with_context(problem)?;
+    let text = std::fs::read_to_string(path)?;
+    let head: Head = serde_json::from_str(&text).with_context(problem)?;
     let place = head
         .listening
         .map(Place::Listening)
