@@ -1,5 +1,6 @@
 //! Whether hosts keep the promises that can be seen from outside: an offered window is never taken
-//! back (RFC 9293 section 3.8.6.2.2).
+//! back (RFC 9293 section 3.8.6.2.2), unless a host is out of memory for what it offered: then Linux
+//! says 0 (`tcp_select_window`, rule 3.4.7).
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ impl Offer {
             return;
         }
         let edge = segment.ack + (u32::from(segment.window) << scale);
-        if let Some(before) = self.edge {
+        if let Some(before) = self.edge.filter(|_| segment.window > 0) {
             assert!(
                 !edge.before(before),
                 "{} takes back {} bytes of the window that it offered to {}",
