@@ -131,6 +131,7 @@ SITUATIONS = [
         client=NC_SOURCE, warm_up=5, why="every twentieth packet comes twice, none is lost",
         watch=at_sender(5000, FULL),
     ),
+    # Widened after the first run, which counts as wrong; see README.md.
     Situation(
         "rate-goes-up-and-down", program="nc", rate=None, rtt="50ms", queue="150p",
         path=("--set", "path.trace=2s 20mbit, 2s 5mbit"), server=NC_SINK, client=NC_SOURCE,
@@ -164,6 +165,7 @@ SITUATIONS = [
         why="a batch of 100 kB, its acknowledgement, the next one: nothing to set",
         watch=both(5000, healthy(*ONE_BY_ONE.accept, "path-full"), TAKES),
     ),
+    # Widened after the first run, which counts as wrong; see README.md.
     Situation(
         "scp-limit", program="ssh", rtt="20ms", prepare=SSHD + (("client", "truncate -s 4G up"),),
         settle=1, server=(("server", "exec /usr/sbin/sshd -D -e -f $W/sshd_config"),),

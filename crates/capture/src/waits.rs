@@ -253,10 +253,10 @@ impl Waits {
         self.counts[place] += 1;
     }
 
-    /// What it waits for as far as can be told before more is sent: `flight` is out, `room` is that
-    /// of the other end's window.
-    pub(crate) fn so_far(&self, mss: u32, flight: u64, room: Option<u64>) -> Cause {
-        let lacks = |bytes: u32| room.is_some_and(|room| room < u64::from(bytes));
+    /// The limit that shows before more is sent, with `flight` bytes in flight; `usable` is what
+    /// the receive window still allows (RFC 9293 section 3.8.6.2.1).
+    pub(crate) fn so_far(&self, mss: u32, flight: u64, usable: Option<u64>) -> Cause {
+        let lacks = |bytes: u32| usable.is_some_and(|usable| usable < u64::from(bytes));
         match self.last {
             Some(last) if !last.is_pushed && lacks(mss) => Cause::PeerWindow,
             _ if lacks(1) => Cause::PeerWindow,

@@ -83,7 +83,7 @@ pub struct SentPacket {
     pub from: End,
     /// Of which connection, from 1, in the order of their first packets.
     pub connection: u16,
-    /// Payload, in bytes; of a super-packet all of it.
+    /// Payload, in bytes; of a GSO packet all of it.
     pub payload_bytes: u64,
     /// Payload of the other end that it acknowledges, from the first byte on; `None` without ACK.
     pub acked_bytes: Option<u64>,

@@ -250,6 +250,20 @@ mod tests {
         }
     }
 
+    /// A change of an accepted socket of this process.
+    fn change_of(subject: &ProcessSubject<'_>, key: FlowKey) -> Change {
+        Change {
+            target: Target::Socket {
+                netns: subject.netns_name.clone(),
+                pid: std::process::id(),
+                cookie: 1,
+                key,
+            },
+            knob: "buf_lock".into(),
+            to: KnobValue::Number(0),
+        }
+    }
+
     #[test]
     fn a_listener_of_another_process_or_address_is_left_alone() {
         let connection = HandedOn::new();
@@ -257,19 +271,8 @@ mod tests {
         let output = Output::new(&crate::cli::Globals::default());
         let pid = std::process::id();
         let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
-        let change = Change {
-            target: Target::Socket {
-                netns: subject.netns_name.clone(),
-                pid,
-                cookie: 1,
-                key: FlowKey {
-                    local,
-                    remote: connection.accepted.peer_addr().expect("connected"),
-                },
-            },
-            knob: "buf_lock".into(),
-            to: KnobValue::Number(0),
-        };
+        let remote = connection.accepted.peer_addr().expect("connected");
+        let change = change_of(&subject, FlowKey { local, remote });
         let mut found = || subject.on_listener(&change).expect("sockets are listed");
         assert_eq!(found(), [], "another process has it");
         let elsewhere = TcpListener::bind(("127.0.0.2", local.port())).expect("loopback");
@@ -296,19 +299,8 @@ mod tests {
         let output = Output::new(&crate::cli::Globals::default());
         let pid = std::process::id();
         let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
-        let change = Change {
-            target: Target::Socket {
-                netns: subject.netns_name.clone(),
-                pid,
-                cookie: 1,
-                key: FlowKey {
-                    local,
-                    remote: client.local_addr().expect("connected"),
-                },
-            },
-            knob: "buf_lock".into(),
-            to: KnobValue::Number(0),
-        };
+        let remote = client.local_addr().expect("connected");
+        let change = change_of(&subject, FlowKey { local, remote });
         let found = subject.on_listener(&change).expect("sockets are listed");
         let cookies: std::collections::BTreeSet<u64> = found
             .iter()

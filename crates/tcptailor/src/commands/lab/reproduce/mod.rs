@@ -40,6 +40,9 @@ const LONG_RUNS: u64 = 500;
 /// again; cells whose numbers spread are run up to twice as often. An experiment whose engine is
 /// missing is reported as not run.
 ///
+/// Figures of the documents are drawn from the runs; of w1, w2, w6 and r2 the first packets, a
+/// stall beside its repair.
+///
 /// `calibrated`: a parameter was fitted to this very number, so that it is not a prediction.
 /// `deviates as expected`: the published statement does not hold, and the scenario claims just
 /// that. docs/reproduce.md says how to read the table.
