@@ -364,6 +364,9 @@ fn join(range: &mut Range, mut behind: Range) {
 }
 
 fn collapse_queue(queue: &mut VecDeque<Held>, charge_of: &impl Fn(u32, u32) -> u32) {
+    if queue.len() <= 1 {
+        return;
+    }
     let mut copied = VecDeque::new();
     let mut group: SmallVec<[Held; 8]> = SmallVec::new();
     let mut group_bytes = 0;
@@ -377,6 +380,8 @@ fn collapse_queue(queue: &mut VecDeque<Held>, charge_of: &impl Fn(u32, u32) -> u
         group.push(held);
     }
     copied.extend(copy_together(&mut group, group_bytes, charge_of));
+    // Room for more would cost more than the packets.
+    copied.shrink_to_fit();
     *queue = copied;
 }
 
