@@ -2,6 +2,7 @@
 //! that a simulated path copies nothing. Bytes are made only where a real path begins
 //! ([`wire`](crate::wire)).
 
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use base::tcp::{SackBlocks, TcpFlags};
@@ -265,8 +266,17 @@ impl WirePacket for Packet {
 /// Data in slices of shared memory: cutting and joining copy nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    chunks: SmallVec<[Bytes; 2]>,
+    chunks: Chunks,
     len: u32,
+}
+
+/// The slices of a payload. Mostly there is one, so that a packet is small, and moved quickly.
+#[derive(Clone, Debug, Default)]
+enum Chunks {
+    #[default]
+    None,
+    One(Bytes),
+    Many(Vec<Bytes>),
 }
 
 impl Payload {
@@ -286,32 +296,71 @@ impl Payload {
     ///
     /// # Panics
     /// Where the whole would exceed 4 GiB.
+    #[inline]
     pub fn push(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() {
-            let more = u32::try_from(chunk.len()).expect("a slice below 4 GiB");
-            self.len = self.len.checked_add(more).expect("a payload below 4 GiB");
-            self.chunks.push(chunk);
+        if chunk.is_empty() {
+            return;
+        }
+        let more = u32::try_from(chunk.len()).expect("a slice below 4 GiB");
+        self.len = self.len.checked_add(more).expect("a payload below 4 GiB");
+        match self.chunks {
+            Chunks::None => self.chunks = Chunks::One(chunk),
+            _ => self.many(1).push(chunk),
+        }
+    }
+
+    /// The slices in a vector that has room for some more.
+    fn many(&mut self, more: usize) -> &mut Vec<Bytes> {
+        let many = match core::mem::take(&mut self.chunks) {
+            Chunks::None => Vec::with_capacity(more),
+            Chunks::One(first) => {
+                let mut many = Vec::with_capacity(1 + more);
+                many.push(first);
+                many
+            }
+            Chunks::Many(mut many) => {
+                many.reserve(more);
+                many
+            }
+        };
+        self.chunks = Chunks::Many(many);
+        match &mut self.chunks {
+            Chunks::Many(many) => many,
+            Chunks::None | Chunks::One(_) => unreachable!("just put there"),
         }
     }
 
     /// Appends all of another one; about so many more slices will follow.
     pub(crate) fn append(&mut self, other: Self, more: usize) {
-        self.chunks.reserve(other.chunks.len() + more);
-        for chunk in other.chunks {
-            self.push(chunk);
+        let len = self.len.checked_add(other.len);
+        self.len = len.expect("a payload below 4 GiB");
+        let many = self.many(other.chunks().len() + more);
+        match other.chunks {
+            Chunks::None => {}
+            Chunks::One(chunk) => many.push(chunk),
+            Chunks::Many(chunks) => many.extend(chunks),
         }
     }
 
     /// The slices in order; none is empty.
+    #[inline]
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
-        &self.chunks
+        match &self.chunks {
+            Chunks::None => &[],
+            Chunks::One(chunk) => core::slice::from_ref(chunk),
+            Chunks::Many(many) => many,
+        }
     }
 
     /// Takes the slices out.
     #[must_use]
     pub fn into_chunks(self) -> SmallVec<[Bytes; 2]> {
-        self.chunks
+        match self.chunks {
+            Chunks::None => SmallVec::new(),
+            Chunks::One(chunk) => SmallVec::from_iter([chunk]),
+            Chunks::Many(many) => SmallVec::from_vec(many),
+        }
     }
 
     /// Cuts off everything from byte `at` on and returns it.
@@ -320,19 +369,13 @@ impl Payload {
     /// Where `at` exceeds the length.
     pub fn split_off(&mut self, at: u32) -> Self {
         assert!(at <= self.len, "cut at {at} of {}", self.len);
-        let mut tail = Self::default();
-        let mut passed = 0;
-        for mut chunk in core::mem::take(&mut self.chunks) {
-            let end = passed + chunk.len() as u32;
-            if end > at {
-                tail.push(chunk.split_off(at.saturating_sub(passed) as usize));
-            }
-            if !chunk.is_empty() {
-                self.chunks.push(chunk);
-            }
-            passed = end;
+        let (mut head, mut tail) = (Self::default(), Self::default());
+        for mut chunk in core::mem::take(self).into_chunks() {
+            let in_head = (at - head.len).min(chunk.len() as u32);
+            tail.push(chunk.split_off(in_head as usize));
+            head.push(chunk);
         }
-        self.len = at;
+        *self = head;
         tail
     }
 
@@ -347,14 +390,14 @@ impl Payload {
     /// Copies everything out.
     #[must_use]
     pub fn to_vec(&self) -> alloc::vec::Vec<u8> {
-        self.chunks.concat()
+        self.chunks().concat()
     }
 }
 
 /// The same bytes, however they are cut.
 impl PartialEq for Payload {
     fn eq(&self, other: &Self) -> bool {
-        let bytes = |payload: &Self| payload.chunks.clone().into_iter().flatten();
+        let bytes = |payload: &'_ Self| payload.chunks().to_vec().into_iter().flatten();
         self.len == other.len && bytes(self).eq(bytes(other))
     }
 }
