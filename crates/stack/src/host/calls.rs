@@ -209,7 +209,13 @@ impl Host {
     ) -> Result<Payload, ReadError> {
         let connection = self.sockets.connection(id).ok_or(ReadError::Closed)?;
         let result = connection.read(now, &mut self.shared, max);
-        self.settle(now, id.index);
+        // Mostly nothing follows from a read, since an ACK is on its way already.
+        let has_read = matches!(&result, Ok(payload) if !payload.is_empty());
+        if has_read
+            && (connection.answers_read(now, &mut self.shared) || self.shared.pool.is_limited())
+        {
+            self.settle(now, id.index);
+        }
         result
     }
 

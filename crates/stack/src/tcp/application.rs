@@ -112,6 +112,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn offer_room_to_writer(&mut self, shared: &mut Shared) {
         let env = self.send_memory_env();
         if !self.send.check_space(self.recovery.progress(), &env) {
@@ -148,11 +149,18 @@ impl Connection {
         }
         self.socket.on_read(self.recv.unread_bytes() > 0);
         self.report_memory(shared);
-        // Reading lets nothing else leave than an ACK (Linux `tcp_cleanup_rbuf`).
-        if self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now {
+        Ok(payload)
+    }
+
+    /// Sends the ACK that a read has made due: reading lets nothing else leave (Linux
+    /// `tcp_cleanup_rbuf`). Whether there was one.
+    #[inline]
+    pub(crate) fn answers_read(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let answers = self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now;
+        if answers {
             self.output(now, shared);
         }
-        Ok(payload)
+        answers
     }
 
     /// Whether there is something to tell an application that takes the connection over.
