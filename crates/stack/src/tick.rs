@@ -68,6 +68,37 @@ impl TickClock {
         Instant::from_nanos(nanos.saturating_sub(self.before_epoch_nanos))
     }
 
+    /// The tick that follows `now`, by which kernels count time; `now` where timers are exact.
+    #[inline]
+    pub(crate) fn edge(&self, now: Instant) -> Instant {
+        if self.tick_nanos == 0 {
+            return now;
+        }
+        let counted = now.as_nanos().saturating_add(self.before_epoch_nanos);
+        let fires = (counted / self.tick_nanos)
+            .saturating_add(1)
+            .saturating_mul(self.tick_nanos);
+        Instant::from_nanos(fires.saturating_sub(self.before_epoch_nanos))
+    }
+
+    /// As [`Self::expiry`] for a `delay` of whole ticks, where the tick that follows `now` is known:
+    /// it lies at `edge`.
+    #[inline]
+    pub(crate) fn expiry_behind(&self, now: Instant, edge: Instant, delay: Duration) -> Instant {
+        let fine = self.tick_nanos * u64::from(self.coarse_above_ticks);
+        if fine == 0 || nanos_of(delay) < fine {
+            edge + delay
+        } else {
+            self.expiry(now, delay)
+        }
+    }
+
+    /// Nanoseconds of one tick; 0 where timers are exact.
+    #[inline]
+    pub(crate) const fn tick_nanos(&self) -> u64 {
+        self.tick_nanos
+    }
+
     /// One tick; zero where timers are exact.
     pub(crate) const fn tick(&self) -> Duration {
         Duration::from_nanos(self.tick_nanos)
@@ -75,9 +106,7 @@ impl TickClock {
 
     /// `duration` in ticks, rounded up.
     fn ticks_of(&self, duration: Duration) -> u64 {
-        u64::try_from(duration.as_nanos())
-            .unwrap_or(u64::MAX)
-            .div_ceil(self.tick_nanos)
+        nanos_of(duration).div_ceil(self.tick_nanos)
     }
 
     /// Granularity in ticks of a timer of so many ticks.
@@ -96,6 +125,13 @@ impl TickClock {
         }
         step
     }
+}
+
+/// Nanoseconds, up to the end of the range.
+#[inline]
+pub(crate) const fn nanos_of(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
+    seconds.saturating_add(duration.subsec_nanos() as u64)
 }
 
 #[cfg(test)]
@@ -191,6 +227,21 @@ mod tests {
             // Rounding the delay up costs one tick more.
             prop_assert!(late > Duration::ZERO || clock.tick().is_zero());
             prop_assert!(late <= clock.tick() * (step + 1), "{late:?} late, step {step}");
+        }
+
+        #[test]
+        fn from_a_known_tick_on_a_timer_fires_at_the_same_time(
+            hz in prop::sample::select(std::vec![0_u32, 100, 250, 1000]),
+            coarse_above in prop::sample::select(std::vec![0_u32, 63]),
+            seed: u64,
+            now in 0_u64..1 << 50,
+            ticks in 0_u32..200,
+        ) {
+            let clock = TickClock::new(hz, coarse_above, seed);
+            let (now, delay) = (Instant::from_nanos(now), clock.tick() * ticks);
+            let edge = clock.edge(now);
+            prop_assert_eq!(edge, clock.expiry(now, Duration::ZERO));
+            prop_assert_eq!(clock.expiry_behind(now, edge, delay), clock.expiry(now, delay));
         }
 
         #[test]

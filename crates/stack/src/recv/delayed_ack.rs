@@ -12,7 +12,7 @@ use base::settings::{AckEvery, Acks, SackCompression, SocketSettings};
 
 use super::{AckWanted, Env, RecvStats};
 use crate::Arc;
-use crate::tick::TickClock;
+use crate::tick::{TickClock, nanos_of};
 
 /// Duplicate ACKs that are never merged, as the sender counts them (Linux
 /// `TCP_FASTRETRANS_THRESH`).
@@ -146,12 +146,16 @@ impl DelayedAck {
     }
 
     fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
-        let half = self.settings.acks.delay_min / 2;
-        if now.since(before) + self.tick.tick() <= half
-            && self.delay == self.settings.acks.delay_min
-        {
+        let acks = &self.settings.acks;
+        // Data that comes closely behind other data changes nothing any more, which is the rule.
+        let half_nanos = nanos_of(acks.delay_min) / 2;
+        let spent = now
+            .nanos_since(before)
+            .saturating_add(self.tick.tick_nanos());
+        if spent <= half_nanos && self.delay == acks.delay_min {
             return;
         }
+        let half = acks.delay_min / 2;
         let gap = self.edge(now).since(self.edge(before));
         if gap > env.rto {
             self.refill_quick(first_quick, self.settings.acks.quick_max);
@@ -301,7 +305,7 @@ impl DelayedAck {
         }
         self.timer = Some(Timer {
             nominal: edge + delay,
-            fires: self.tick.expiry(now, delay),
+            fires: self.tick.expiry_behind(now, edge, delay),
         });
     }
 
@@ -431,11 +435,7 @@ impl DelayedAck {
 
     /// The tick that follows, by which kernels count time.
     fn edge(&self, at: Instant) -> Instant {
-        if self.tick.tick().is_zero() {
-            at
-        } else {
-            self.tick.expiry(at, Duration::ZERO)
-        }
+        self.tick.edge(at)
     }
 
     /// `duration` in whole ticks, rounded down.

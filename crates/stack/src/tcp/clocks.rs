@@ -12,8 +12,8 @@ use super::incoming::{Placed, Verdict};
 use crate::host::Shared;
 use crate::packet::{Segment, Timestamps};
 
-/// Timestamps older than this may have wrapped (RFC 7323 section 5.5).
-const TIMESTAMP_AGE_MAX: Duration = Duration::from_secs(24 * 24 * 3600);
+/// Timestamps older than 24 days may have wrapped (RFC 7323 section 5.5).
+const TIMESTAMP_AGE_MAX_NANOS: u64 = 24 * 24 * 3600 * 1_000_000_000;
 
 /// Our clock, and the last time of the peer's.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl Connection {
         let (timestamps, recent_at) = segment.options.timestamps.zip(self.clocks.recent_at)?;
         let says_something = self.agreed.timestamps
             && self.clocks.recent != 0
-            && now.since(recent_at) <= TIMESTAMP_AGE_MAX;
+            && now.nanos_since(recent_at) <= TIMESTAMP_AGE_MAX_NANOS;
         let age = self.clocks.recent.wrapping_sub(timestamps.value) as i32;
         // Linux lets pass what is one unit behind (`TCP_PAWS_WINDOW`).
         let least = 1 + i32::from(self.linux().is_some());
@@ -137,7 +137,7 @@ impl Connection {
         // What is so old that clocks may have wrapped is replaced by anything (RFC 7323 section
         // 5.5; Linux `tcp_replace_ts_recent`).
         let is_newer = self.clocks.recent_at.is_none_or(|at| {
-            now.since(at) > TIMESTAMP_AGE_MAX
+            now.nanos_since(at) > TIMESTAMP_AGE_MAX_NANOS
                 || self.clocks.recent == 0
                 || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
         });
