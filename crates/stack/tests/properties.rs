@@ -13,6 +13,7 @@ mod drawn;
 mod seeds;
 
 use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,7 +25,9 @@ use common::{PORT, Pair, Side, client_ip, server_ip, slice, verify};
 use drawn::{CHANGES, KNOBS, any_path, any_profile, any_size, pick};
 use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
-use tcptailor_stack::{Event, Packet, ReadError, SocketId, WriteError, WriteFlags};
+use tcptailor_stack::{
+    Event, Packet, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags,
+};
 
 /// So much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
@@ -74,6 +77,31 @@ fn every_byte_arrives_whatever_the_path_and_the_settings() {
     );
 }
 
+/// A host that a trace listens to goes the long way with each segment; the short one, of segments
+/// that tell the sending half nothing, leads to the same packets.
+#[test]
+fn the_short_way_of_a_segment_leads_where_the_long_one_does() {
+    let first = seeds::first();
+    for seed in first..first + seeds::number("SIM_RUNS").unwrap_or(CASES) / 2 {
+        let _replay = Replay(seed);
+        let [short, long] = [false, true].map(|is_traced| {
+            let mut case = Case::new(seed);
+            case.is_traced = is_traced;
+            case.run();
+            case.passed
+        });
+        assert!(short != 0 && short == long, "{short} {long}");
+    }
+}
+
+/// Listens, and forgets.
+#[derive(Debug)]
+struct Deaf;
+
+impl Trace for Deaf {
+    fn on_event(&mut self, _: Instant, _: Option<SocketId>, _: &TraceEvent<'_>) {}
+}
+
 /// Tells how a case that failed is run again.
 struct Replay(u64);
 
@@ -104,6 +132,10 @@ struct Case {
     calls_per_change: u64,
     /// How often a setting was changed while the connection lived.
     changed: u64,
+    /// A trace listens to both hosts.
+    is_traced: bool,
+    /// A hash of all packets that were sent.
+    passed: u64,
 }
 
 impl Case {
@@ -155,6 +187,8 @@ impl Case {
             ips,
             calls_per_change,
             changed: 0,
+            is_traced: false,
+            passed: 0,
         }
     }
 
@@ -167,6 +201,10 @@ impl Case {
         pair.watch = Some(Box::new(move |side, packet| {
             watched.borrow_mut().see(side, packet);
         }));
+        if self.is_traced {
+            pair.client.set_trace(Box::new(Deaf));
+            pair.server.set_trace(Box::new(Deaf));
+        }
         let (client, server) = self.connect(&mut pair);
         let (sender, receiver) = match self.from {
             Side::Client => (client, server),
@@ -212,6 +250,7 @@ impl Case {
                 self.describe()
             );
         }
+        self.passed = edges.borrow().passed.finish();
         let retracted = edges.borrow().retracted;
         self.check_end(&mut pair, &ends, retracted);
         true
@@ -694,6 +733,8 @@ struct Edges {
     retracted: u64,
     /// Bytes of the largest packet.
     largest: u32,
+    /// A hash of all.
+    passed: DefaultHasher,
 }
 
 impl Edges {
@@ -702,6 +743,10 @@ impl Edges {
             return;
         };
         let side = usize::from(side == Side::Server);
+        let numbers = (segment.seq, segment.ack, segment.flags, segment.window);
+        let bytes = (segment.payload.len(), segment.gso_size);
+        (side, numbers, bytes, packet.not_before).hash(&mut self.passed);
+        format!("{:?}", segment.options).hash(&mut self.passed);
         self.largest = self
             .largest
             .max(segment.payload.len() + 1024 * segment.segments());

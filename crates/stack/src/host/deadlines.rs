@@ -37,8 +37,16 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     /// From now on the socket has something to do at `due`; `None`: never.
+    #[inline]
     pub(super) fn set(&mut self, socket: u32, due: Option<Instant>) {
         let due = due.unwrap_or(Instant::MAX);
+        let known = self.sockets.get(socket as usize);
+        if known.is_none_or(|entry| entry.due != due) {
+            self.change(socket, due);
+        }
+    }
+
+    fn change(&mut self, socket: u32, due: Instant) {
         let index = socket as usize;
         if index >= self.sockets.len() {
             if due == Instant::MAX {

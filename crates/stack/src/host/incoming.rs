@@ -41,9 +41,10 @@ impl Host {
         match self.sockets.kind_at(index) {
             Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                let listener = connection.socket().half_open_of();
-                let listener = listener.filter(|_| may_end_handshake(segment));
-                if listener.is_some_and(|listener| self.is_overflowing(listener)) {
+                if let Some(listener) = connection.socket().half_open_of()
+                    && may_end_handshake(segment)
+                    && self.is_overflowing(listener)
+                {
                     self.shared.counters.accept_overflows += 1;
                     return;
                 }

@@ -171,15 +171,14 @@ impl Host {
                 }
             }
         }
-        self.reclaim(now);
+        if self.shared.memory.is_search_due(now) {
+            self.reclaim(now);
+        }
     }
 
     /// Somebody was refused memory for what others hold: those that hold more than half an equal
     /// share give what waits behind gaps, until there is room again.
     fn reclaim(&mut self, now: Instant) {
-        if !self.shared.memory.is_search_due(now) {
-            return;
-        }
         let much = self.shared.memory.share() / 2;
         let mut has_given = false;
         for index in self.sockets.slots() {
@@ -334,16 +333,30 @@ impl Host {
     }
 
     /// Draws the consequences of whatever a connection has just done.
+    #[inline]
     fn settle(&mut self, now: Instant, index: u32) {
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
+        let effects = connection.take_effects();
+        if let Some(due) = effects.only_due() {
+            self.deadlines.set(index, due);
+        } else {
+            self.settle_more(now, index, &effects);
+        }
+        if !self.pool_waiters.is_empty() {
+            self.wake_pool_waiters();
+        }
+    }
+
+    #[cold]
+    fn settle_more(&mut self, now: Instant, index: u32, effects: &Effects) {
         let Effects {
             awaits_local_queue,
             awaits_pool,
             opened,
             next,
-        } = connection.take_effects();
+        } = *effects;
         if awaits_local_queue {
             self.blocked.push_back(self.sockets.id_at(index));
         }
@@ -359,7 +372,6 @@ impl Host {
             Next::TimeWait => self.begin_time_wait(now, index),
             Next::Over => self.bury(index),
         }
-        self.wake_pool_waiters();
     }
 
     /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
@@ -453,9 +465,6 @@ impl Host {
     /// Buffers are free again: as many applications as there are of them may write, those first
     /// that have waited longest.
     fn wake_pool_waiters(&mut self) {
-        if self.pool_waiters.is_empty() {
-            return;
-        }
         let free = self.shared.pool.free() as usize;
         for _ in 0..free.min(self.pool_waiters.len()) {
             let Some(id) = self.pool_waiters.pop_front() else {

@@ -144,24 +144,26 @@ impl Shared {
         }
     }
 
-    /// Puts `ack` in the place of an older one that the driver has had no chance to take yet: what
-    /// came in one batch is acknowledged at once, as Linux does it after GRO. False: that one has
-    /// left.
-    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: &Packet) -> bool {
-        let queued = self.outbox.get_mut(waiting.place);
-        let Some(queued) = queued.filter(|_| waiting.batch == self.batch) else {
-            return false;
-        };
+    /// Whether the driver has had no chance yet to take that ACK.
+    #[inline]
+    pub(crate) fn waits_still(&self, waiting: WaitingAck) -> bool {
+        waiting.batch == self.batch && waiting.place < self.outbox.len()
+    }
+
+    /// Puts `ack` in the place of an older one that [waits still](Self::waits_still): what came in
+    /// one batch is acknowledged at once, as Linux does it after GRO.
+    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: Packet) {
+        let queued = &mut self.outbox[waiting.place];
         debug_assert_eq!(
             queued.packet.wire_bytes(),
             ack.wire_bytes(),
             "the same options"
         );
-        queued.packet.clone_from(ack);
-        let socket = queued.socket;
+        queued.packet = ack;
         self.counters.acks_superseded += 1;
-        self.tell(now, socket, || TraceEvent::Sent(ack));
-        true
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(now, queued.socket, &TraceEvent::Sent(&queued.packet));
+        }
     }
 
     /// Packets in the local queue with which no further bare ACK is added.

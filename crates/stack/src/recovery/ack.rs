@@ -105,14 +105,12 @@ impl Arrivals<'_> {
 impl LossRecovery {
     /// An ACK came.
     pub(crate) fn on_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
-        self.timer_of_burst = None;
         if input.ack < self.board.una() {
+            self.timer_of_burst = None;
             return self.on_old_ack(input);
         }
-        self.probe.is_due = false;
-        self.holds_retransmissions = false;
+        self.on_ack_of_nothing();
         if self.board.packets_out() == 0 && input.sack.is_empty() {
-            // Whoever only receives has nothing that could be acknowledged.
             return AckOutcome::default();
         }
         let mut pass = self.begin_pass(input);
@@ -158,6 +156,15 @@ impl LossRecovery {
             is_duplicate: pass.duplicates > 0,
             may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
         }
+    }
+
+    /// An ACK came that was not overtaken: all that it does where nothing is out and it carries no
+    /// SACK blocks.
+    #[inline]
+    pub(crate) fn on_ack_of_nothing(&mut self) {
+        self.timer_of_burst = None;
+        self.probe.is_due = false;
+        self.holds_retransmissions = false;
     }
 
     /// An ACK that was overtaken says nothing new but by its SACK blocks (Linux `tcp_ack`,

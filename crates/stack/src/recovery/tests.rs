@@ -131,7 +131,6 @@ impl Sender {
         let round = super::SendRound {
             is_window_limited: false,
             has_sent: true,
-            had_more: true,
             writer_waits,
         };
         self.recovery.after_transmit(self.now, &round);

@@ -27,15 +27,13 @@ pub(super) struct Usage {
     pipe: Pipe,
 }
 
-/// How a round of sending ended.
+/// How a round of sending ended that had something to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendRound {
     /// There was more to send, and the congestion window forbade it.
     pub(crate) is_window_limited: bool,
     /// Something left.
     pub(crate) has_sent: bool,
-    /// There was something to send.
-    pub(crate) had_more: bool,
     /// A writer waits for room in the send buffer.
     pub(crate) writer_waits: bool,
 }
@@ -145,18 +143,12 @@ impl LossRecovery {
         let SendRound {
             is_window_limited,
             has_sent,
-            had_more,
             writer_waits,
         } = *round;
-        if self.holds_retransmissions && self.board.next() <= self.high {
-            // There was no new data after all: the test of the timeout ends.
-            self.holds_retransmissions = false;
-            self.is_frto = false;
-        }
+        self.end_test_without_data();
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
-        // Where there is nothing to send nothing is learned (Linux `tcp_write_xmit`).
-        let learns = has_sent || had_more && is_limited;
+        let learns = has_sent || is_limited;
         let is_new_round = self.board.una() >= self.usage.round_end;
         let is_news = is_new_round
             || is_limited
@@ -166,22 +158,51 @@ impl LossRecovery {
             self.window.max_packets_out = out;
             self.usage.round_end = self.board.next();
         }
-        match self.settings.congestion.validation {
-            Validation::Off => self.window.is_limited = true,
-            Validation::Linux if learns => self.validate(now, out, writer_waits),
-            Validation::Linux => {}
-            Validation::Rfc7661 => self.validate_by_pipe(now),
+        self.validate(now, learns.then_some(writer_waits));
+    }
+
+    /// A round of sending had nothing to send, from which nothing is learned (Linux
+    /// `tcp_write_xmit`).
+    #[inline]
+    pub(crate) fn after_nothing_to_send(&mut self, now: Instant) {
+        self.mark_app_limited();
+        self.end_test_without_data();
+        self.validate(now, None);
+    }
+
+    /// Whether the window stays as it is while nothing is sent (RFC 7661's does not).
+    pub(crate) fn is_settled_by_use(&self) -> bool {
+        self.settings.congestion.validation != Validation::Rfc7661
+    }
+
+    /// Where there was no new data after all, the test of a timeout ends.
+    fn end_test_without_data(&mut self) {
+        if self.holds_retransmissions && self.board.next() <= self.high {
+            self.holds_retransmissions = false;
+            self.is_frto = false;
+        }
+    }
+
+    /// Whether the window may grow, or shall shrink, by what was used of it. `learned`: the round
+    /// said something of that, and whether a writer waits for room.
+    #[inline]
+    fn validate(&mut self, now: Instant, learned: Option<bool>) {
+        match (self.settings.congestion.validation, learned) {
+            (Validation::Off, _) => self.window.is_limited = true,
+            (Validation::Linux, Some(writer_waits)) => self.validate_by_use(now, writer_waits),
+            (Validation::Linux, None) => {}
+            (Validation::Rfc7661, _) => self.validate_by_pipe(now),
         }
     }
 
     /// Rule 12.7 (Linux `tcp_cwnd_application_limited`).
-    fn validate(&mut self, now: Instant, out: u32, writer_waits: bool) {
+    fn validate_by_use(&mut self, now: Instant, writer_waits: bool) {
         if self.window.may_grow() {
             self.usage.used = 0;
             self.usage.limited_at = now;
             return;
         }
-        self.usage.used = self.usage.used.max(out);
+        self.usage.used = self.usage.used.max(self.board.packets_out());
         // Linux has one switch for this and for idle times.
         let is_wanted =
             self.settings.congestion.slow_start_after_idle && self.cc.wants_validation();

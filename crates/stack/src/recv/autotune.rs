@@ -176,6 +176,12 @@ impl Autotune {
         self.space = self.space.min(clamp);
     }
 
+    /// Whether [`Autotune::on_fast_path`] has something to do.
+    #[inline]
+    pub(super) const fn goes_by_arrival(&self) -> bool {
+        !matches!(self.rule, SizeRule::Fixed | SizeRule::Linux(_))
+    }
+
     /// Data arrived in order, without a gap behind it: the rules of `FreeBSD`. `echoed_at`: when
     /// the segment left whose timestamp came back.
     pub(super) fn on_fast_path(

@@ -34,7 +34,7 @@ impl Receiver {
     }
 
     /// The same for data behind a gap.
-    pub(super) fn make_room_out_of_order(&mut self, data: &DataInput, charge: u32) -> bool {
+    pub(super) fn make_room_out_of_order(&mut self, data: &DataInput<'_>, charge: u32) -> bool {
         if self.queue.range_packets() >= self.buffer.packets_max() {
             return false;
         }
@@ -48,6 +48,7 @@ impl Receiver {
     }
 
     /// Linux `tcp_prune_queue`; whether a packet of `charge` at `start` fits now.
+    #[inline(never)]
     fn prune(&mut self, start: u64, charge: u32) -> bool {
         if !self.buffer.is_truesize() {
             return false;
@@ -121,6 +122,7 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     fn collapse(&mut self) {
         let buffer = &self.buffer;
         let fewer = self

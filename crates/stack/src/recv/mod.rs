@@ -120,7 +120,7 @@ impl Receiver {
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
-        data: &mut DataInput,
+        data: &mut DataInput<'_>,
         env: &Env,
     ) -> DataOutcome {
         self.last_packet = now;
@@ -142,13 +142,19 @@ impl Receiver {
     }
 
     /// Cuts a segment to what is new and inside the window; what nothing is left of is answered.
-    fn check(&mut self, data: &mut DataInput) -> Result<(), DataOutcome> {
+    #[inline]
+    fn check(&mut self, data: &mut DataInput<'_>) -> Result<(), DataOutcome> {
         let next = self.next();
         let end = data.start + u64::from(data.payload.len());
         let is_in_order = data.start == next && end <= self.window.edge();
         if is_in_order && !data.fin && self.fin.is_none() {
             return Ok(());
         }
+        self.cut(data, next, end)
+    }
+
+    #[inline(never)]
+    fn cut(&mut self, data: &mut DataInput<'_>, next: u64, end: u64) -> Result<(), DataOutcome> {
         let end_of_stream = self.fin.unwrap_or(u64::MAX);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
@@ -191,6 +197,7 @@ impl Receiver {
         Ok(())
     }
 
+    #[inline(never)]
     fn refuse(&mut self, reason: DropReason) -> DataOutcome {
         match reason {
             DropReason::OutOfWindow | DropReason::BehindFin => self.stats.out_of_window_drops += 1,
@@ -211,6 +218,7 @@ impl Receiver {
     }
 
     /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
+    #[inline(never)]
     pub(crate) fn on_duplicate(&mut self, start: u64, end: u64) {
         self.stats.duplicates += 1;
         self.report_duplicate(start, end);
@@ -220,7 +228,7 @@ impl Receiver {
         self.acks.set_urgent();
     }
 
-    fn take_in_order(&mut self, now: Instant, data: &mut DataInput, env: &Env) -> DataOutcome {
+    fn take_in_order(&mut self, now: Instant, data: &mut DataInput<'_>, env: &Env) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
         if data.fin {
@@ -248,7 +256,7 @@ impl Receiver {
             };
             self.queue.append(Held {
                 start: data.start,
-                payload: core::mem::take(&mut data.payload),
+                payload: core::mem::take(data.payload),
                 charge,
                 segments,
             });
@@ -311,6 +319,9 @@ impl Receiver {
     }
 
     fn tune_by_arrival(&mut self, now: Instant, facts: &Arrived, env: &Env) {
+        if !self.autotune.goes_by_arrival() {
+            return;
+        }
         let echoed_at = facts.echo.map(|(_, rtt)| now - rtt);
         self.autotune.on_fast_path(
             now,
@@ -323,6 +334,7 @@ impl Receiver {
 
     /// Joins what lay behind the gap (RFC 5681 section 4.2: such a segment is acknowledged at
     /// once).
+    #[inline(never)]
     fn close_gap(&mut self) {
         let before = self.queue.next();
         let duplicate = self.queue.join_ranges();
@@ -338,7 +350,8 @@ impl Receiver {
         self.autotune.on_slow_path();
     }
 
-    fn take_out_of_order(&mut self, data: &mut DataInput) -> DataOutcome {
+    #[inline(never)]
+    fn take_out_of_order(&mut self, data: &mut DataInput<'_>) -> DataOutcome {
         self.stats.out_of_order += 1;
         if !data.pushes_acks {
             self.acks.schedule();
@@ -361,7 +374,7 @@ impl Receiver {
             });
             let duplicate = self.queue.insert(Held {
                 start: data.start,
-                payload: core::mem::take(&mut data.payload),
+                payload: core::mem::take(data.payload),
                 charge,
                 segments,
             });
@@ -388,6 +401,7 @@ impl Receiver {
 
     /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
     /// (Linux `tcp_fin`).
+    #[inline(never)]
     fn drop_behind_fin(&mut self) {
         self.duplicate = None;
         if self.queue.prune(0, |_| false) > 0 {
@@ -466,16 +480,18 @@ impl Receiver {
     pub(crate) fn read(&mut self, now: Instant, max: usize, env: &Env) -> Payload {
         self.buffer.set_tight(env.is_tight);
         let max = u32::try_from(max).unwrap_or(u32::MAX);
-        let mut taken = Payload::default();
+        if max == 0 {
+            return Payload::default();
+        }
+        let Some(mut taken) = self.queue.pop(max) else {
+            return Payload::default();
+        };
+        self.on_piece_read(now);
         while taken.len() < max
             && let Some(piece) = self.queue.pop(max - taken.len())
         {
             self.on_piece_read(now);
-            if taken.is_empty() {
-                taken = piece;
-            } else {
-                taken.append(piece, self.queue.ready_packets());
-            }
+            taken.append(piece, self.queue.ready_packets());
         }
         if !taken.is_empty() {
             self.buffer.set_in_order(self.queue.ready_charge());

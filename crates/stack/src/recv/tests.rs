@@ -113,10 +113,15 @@ fn stream(start: u64, length: u32) -> Bytes {
         .into()
 }
 
-fn segment(start: u64, length: u32, push: bool) -> DataInput {
+fn payload(start: u64, length: u32) -> Payload {
+    Payload::from(stream(start, length))
+}
+
+fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
+    let length = payload.len();
     DataInput {
         start,
-        payload: Payload::from(stream(start, length)),
+        payload,
         segment_bytes: length,
         push,
         fin: false,
@@ -128,7 +133,8 @@ fn segment(start: u64, length: u32, push: bool) -> DataInput {
 
 impl Connection {
     fn data_at(&mut self, micros: u64, start: u64, length: u32, push: bool) -> DataOutcome {
-        let mut segment = segment(start, length, push);
+        let mut payload = payload(start, length);
+        let mut segment = segment(&mut payload, start, push);
         self.receiver.handle_data(at(micros), &mut segment, &ENV)
     }
 
@@ -141,7 +147,8 @@ impl Connection {
     }
 
     fn fin_at(&mut self, micros: u64, start: u64, length: u32) -> DataOutcome {
-        let mut segment = segment(start, length, true);
+        let mut payload = payload(start, length);
+        let mut segment = segment(&mut payload, start, true);
         segment.fin = true;
         self.receiver.handle_data(at(micros), &mut segment, &ENV)
     }

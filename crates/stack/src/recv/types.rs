@@ -33,12 +33,12 @@ pub(crate) struct Env {
 }
 
 /// The data of a segment that the connection found acceptable.
-#[derive(Clone, Debug)]
-pub(crate) struct DataInput {
+#[derive(Debug)]
+pub(crate) struct DataInput<'a> {
     /// Offset of the first byte.
     pub(crate) start: u64,
-    /// The data.
-    pub(crate) payload: Payload,
+    /// The data, which is taken out where it is welcome.
+    pub(crate) payload: &'a mut Payload,
     /// Payload of each segment of a chain (`gso_size`), or the length.
     pub(crate) segment_bytes: u32,
     /// PSH is set.

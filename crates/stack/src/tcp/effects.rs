@@ -18,6 +18,18 @@ pub(crate) struct Effects {
     pub(crate) next: Next,
 }
 
+impl Effects {
+    /// When there is something to do, where nothing else follows, as mostly.
+    #[inline]
+    pub(crate) fn only_due(&self) -> Option<Option<Instant>> {
+        let is_plain = !self.awaits_local_queue && !self.awaits_pool && self.opened.is_none();
+        match self.next {
+            Next::At(due) if is_plain => Some(due),
+            _ => None,
+        }
+    }
+}
+
 /// How the attempt of a peer to connect to a listener ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {

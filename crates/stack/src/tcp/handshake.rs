@@ -262,6 +262,7 @@ impl Connection {
     }
 
     /// The ACK of our SYN-ACK arrived.
+    #[inline(never)]
     pub(super) fn finish_passive(
         &mut self,
         now: Instant,

@@ -40,14 +40,23 @@ impl Held {
         self.limit
     }
 
+    /// Whether nothing was unsent or unacknowledged, and there was nothing to send.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.has_data && self.limit == Limit::Application
+    }
+
     /// Time counts from now on.
     pub(super) const fn begin(&mut self, now: Instant) {
         self.counted_until = now;
     }
 
     /// From now on `limit` is the reason. `has_data`: something is unsent or unacknowledged.
+    #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit, has_data: bool) {
-        self.waited = self.waited(now);
+        if self.has_data {
+            self.waited = self.waited(now);
+        }
         self.counted_until = now;
         self.has_data = has_data;
         self.limit = limit;

@@ -11,7 +11,7 @@ use super::peer_window::WindowUpdate;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment};
-use crate::recovery::AckInput;
+use crate::recovery::{AckInput, AckOutcome};
 use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
 
@@ -214,7 +214,7 @@ impl Connection {
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
-        self.handle_ack(now, shared, segment, start);
+        let is_heard = self.handle_ack(now, shared, segment, start);
         if self.state == State::Closed {
             return;
         }
@@ -225,35 +225,43 @@ impl Connection {
             self.recv.enter_quick(now, QUICK_AFTER_MARK);
         }
         self.handle_data(now, shared, segment, start);
-        if self.state != State::Closed {
-            self.probes.on_segment();
+        if self.state == State::Closed {
+            return;
+        }
+        self.probes.on_segment();
+        if is_heard {
             self.output(now, shared);
+        } else {
+            self.output_after_data(now, shared);
         }
     }
 
-    /// The sending half hears of the acknowledgment and of the window.
-    fn handle_ack(&mut self, now: Instant, shared: &mut Shared, segment: &Segment, start: i64) {
+    /// The sending half hears of the acknowledgment and of the window. Returns whether that can have
+    /// told it anything while it was at rest.
+    fn handle_ack(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: &Segment,
+        start: i64,
+    ) -> bool {
         let una = self.recovery.una();
         let ack = self.iss.offset(segment.ack, self.recovery.next());
         self.traffic.on_ack_received(now);
         let is_window_update = self.update_window(now, segment, ack, start);
         let blocks = self.sack_offsets(segment);
         if ack < una as i64 && blocks.is_empty() {
-            return;
+            return false;
         }
         let was_silent = self.recovery.packets_out() == 0;
-        let echo = segment.options.timestamps.map(|t| t.echo);
-        let outcome = self.recovery.on_ack(&AckInput {
-            now,
-            ack: ack.max(0) as u64,
-            sack: &blocks,
-            timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
-            timestamp_echo: echo.filter(|_| self.agreed.timestamps),
-            has_data: segment.sequence_bytes() > 0,
-            is_window_update,
-            ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
-        });
+        let is_nothing = was_silent && blocks.is_empty() && !self.size.is_probing();
+        let outcome = if is_nothing {
+            // Whoever only receives has nothing that could be acknowledged.
+            self.recovery.on_ack_of_nothing();
+            AckOutcome::default()
+        } else {
+            self.tell_recovery(now, segment, ack, &blocks, is_window_update)
+        };
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
             self.send.flush();
@@ -264,7 +272,7 @@ impl Connection {
             });
         }
         if ack < una as i64 {
-            return;
+            return true;
         }
         self.probes.on_answer();
         if was_silent && self.held.limit() == Limit::PeerWindow && segment.sequence_bytes() == 0 {
@@ -285,6 +293,31 @@ impl Connection {
         if self.size.is_probing() || is_full(outcome.acked_bytes) {
             self.on_mtu_acked(self.recovery.una());
         }
+        !is_nothing
+    }
+
+    /// Loss recovery hears of an acknowledgment.
+    #[inline(never)]
+    fn tell_recovery(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        ack: i64,
+        blocks: &[(u64, u64)],
+        is_window_update: bool,
+    ) -> AckOutcome {
+        let echo = segment.options.timestamps.map(|t| t.echo);
+        self.recovery.on_ack(&AckInput {
+            now,
+            ack: ack.max(0) as u64,
+            sack: blocks,
+            timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
+            timestamp_echo: echo.filter(|_| self.agreed.timestamps),
+            has_data: segment.sequence_bytes() > 0,
+            is_window_update,
+            ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
+            has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
+        })
     }
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
@@ -321,9 +354,9 @@ impl Connection {
     }
 
     fn sack_offsets(&self, segment: &Segment) -> SmallVec<[(u64, u64); 4]> {
-        let is_read = self.recovery.uses_sack();
-        let Some(blocks) = segment.options.sack.filter(|_| is_read) else {
-            return SmallVec::new();
+        let blocks = match &segment.options.sack {
+            Some(blocks) if self.recovery.uses_sack() => blocks,
+            _ => return SmallVec::new(),
         };
         let next = self.recovery.next();
         let offset = |number: SeqNum| u64::try_from(self.iss.offset(number, next)).ok();
@@ -382,7 +415,7 @@ impl Connection {
             now,
             &mut DataInput {
                 start,
-                payload: core::mem::take(&mut segment.payload),
+                payload: &mut segment.payload,
                 segment_bytes,
                 push,
                 fin,
@@ -466,6 +499,7 @@ impl Connection {
     }
 
     /// The peer's data is complete (RFC 9293 section 3.10.7.4, eighth step).
+    #[inline(never)]
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
         if matches!(self.state, State::FinWait1(_)) {
             // Linux tcp_fin: there is no answer of the application that could carry it.
@@ -476,6 +510,7 @@ impl Connection {
     }
 
     /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
+    #[inline(never)]
     pub(super) fn challenge(&mut self, now: Instant, shared: &mut Shared) {
         if !self.challenges.take(now) {
             shared.counters.answers_suppressed += 1;
@@ -491,6 +526,7 @@ impl Connection {
     }
 
     /// An old segment: the peer may have missed our ACK, so it hears it again.
+    #[inline(never)]
     fn answer_duplicate(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) {
         if let State::SynReceived(_) = self.state {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
@@ -518,6 +554,7 @@ impl Connection {
     }
 
     /// A reset that counts (RFC 9293 section 3.10.7.4, second step).
+    #[inline(never)]
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
         let failure = match self.state {
             // In Linux only what never heard of the peer is refused (`tcp_reset`).

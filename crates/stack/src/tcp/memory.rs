@@ -15,10 +15,14 @@ impl Connection {
     /// or nothing would ever move (RFC 9293 section 3.8.6: the receiver must take what lies in its
     /// window). A pool is another matter: where no buffer is free, there is nothing to receive
     /// into.
+    #[inline]
     pub(super) fn admits(&mut self, shared: &mut Shared, start: i64, segment: &Segment) -> bool {
-        if shared.memory.is_plenty() && !shared.pool.is_limited() {
-            return true;
-        }
+        let is_plenty = shared.memory.is_plenty() && !shared.pool.is_limited();
+        is_plenty || self.admits_of_little(shared, start, segment)
+    }
+
+    #[inline(never)]
+    fn admits_of_little(&mut self, shared: &mut Shared, start: i64, segment: &Segment) -> bool {
         let (bytes, segments) = (segment.payload.len(), segment.segments());
         let (next, end) = (self.recv.next() as i64, start + i64::from(bytes));
         if bytes == 0 || end <= next {
@@ -82,20 +86,25 @@ impl Connection {
     }
 
     /// Tells the host what it holds of its pool.
+    #[inline]
     pub(super) fn report_buffers(&self, shared: &mut Shared) {
         if shared.pool.is_limited() {
-            let buffer_bytes = self.mss();
-            let received = self.recv.buffers_held(buffer_bytes);
-            // What a connection that ended did not deliver is forgotten.
-            let sent = match self.state {
-                State::Closed => 0,
-                _ => {
-                    let progress = self.recovery.progress();
-                    self.send.buffers_held(progress, buffer_bytes)
-                }
-            };
-            self.socket.hold_buffers(shared, received, sent);
+            self.report_buffers_to_pool(shared);
         }
+    }
+
+    fn report_buffers_to_pool(&self, shared: &mut Shared) {
+        let buffer_bytes = self.mss();
+        let received = self.recv.buffers_held(buffer_bytes);
+        // What a connection that ended did not deliver is forgotten.
+        let sent = match self.state {
+            State::Closed => 0,
+            _ => {
+                let progress = self.recovery.progress();
+                self.send.buffers_held(progress, buffer_bytes)
+            }
+        };
+        self.socket.hold_buffers(shared, received, sent);
     }
 
     /// Nothing is sent any more, and no gap will be filled: what waits to be read is all that it

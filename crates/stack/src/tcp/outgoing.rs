@@ -7,7 +7,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
-use crate::host::Shared;
+use crate::host::{Shared, Writer};
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
@@ -63,6 +63,34 @@ impl Connection {
         }
     }
 
+    /// As [`Self::output`], after a segment that told the sending half nothing: where that is at
+    /// rest, nothing can leave but an ACK, and hardly a timer but that of the ACK can have changed.
+    /// A trace may want to hear more.
+    #[inline]
+    pub(super) fn output_after_data(&mut self, now: Instant, shared: &mut Shared) {
+        if !self.is_sending_at_rest() || shared.trace.is_some() || shared.pool.is_limited() {
+            self.output(now, shared);
+            return;
+        }
+        debug_assert_eq!(self.timers.due(Timer::User), None, "there was progress");
+        self.local_queue.begin_round();
+        if self.recv.ack_wanted() == AckWanted::Now {
+            self.send_ack(now, shared);
+        }
+        self.arm_ack();
+        self.timers.set(Timer::Mtu, self.size.next_search());
+    }
+
+    /// Whether all that was written was sent and acknowledged when [`Self::output`] looked last,
+    /// and nothing else is due. Whatever changes that calls it again.
+    fn is_sending_at_rest(&self) -> bool {
+        matches!(self.state, State::Established(_))
+            && self.held.is_at_rest()
+            && self.recovery.packets_out() == 0
+            && self.recovery.is_settled_by_use()
+            && self.socket.writer() == Writer::Free
+    }
+
     /// Retransmits what is lost, as far as the window lets it go. Mostly nothing is.
     #[inline]
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
@@ -73,6 +101,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn send_some_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         loop {
             let segment = self.segment_sizes().mss;
@@ -142,12 +171,14 @@ impl Connection {
     #[inline]
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         if self.send.is_drained(self.recovery.progress()) {
-            self.end_send(now, Limit::Application, None)
+            self.recovery.after_nothing_to_send(now);
+            Limit::Application
         } else {
             self.send_some_new(now, shared)
         }
     }
 
+    #[inline(never)]
     fn send_some_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         let next = self.recovery.next();
         // What cannot change while segments leave is computed once.
@@ -163,23 +194,21 @@ impl Connection {
                 break limit;
             }
         };
-        self.end_send(now, limit, Some(next))
+        self.end_send(now, limit, next);
+        limit
     }
 
-    /// Tells recovery how a round of sending ended that began at `from`, where there was anything
-    /// to send.
-    fn end_send(&mut self, now: Instant, limit: Limit, from: Option<u64>) -> Limit {
-        let usage = SendRound {
+    /// Tells recovery how a round of sending ended that began at `from`.
+    fn end_send(&mut self, now: Instant, limit: Limit, from: u64) {
+        let round = SendRound {
             is_window_limited: limit == Limit::Congestion,
-            has_sent: from.is_some_and(|from| self.recovery.next() > from),
-            had_more: from.is_some(),
+            has_sent: self.recovery.next() > from,
             writer_waits: self.send.writer_waits(),
         };
-        if from.is_none() || self.unsent_bytes() < self.mss().into() {
+        if self.unsent_bytes() < self.mss().into() {
             self.recovery.mark_app_limited();
         }
-        self.recovery.after_transmit(now, &usage);
-        limit
+        self.recovery.after_transmit(now, &round);
     }
 
     /// Sends the next segment or superpacket of new data, or says why it stays. `probe`: it tries
@@ -531,9 +560,11 @@ impl Connection {
             not_before,
             body: Body::Tcp(segment),
         };
-        if let Some(waiting) = self.local_queue.waiting_ack().filter(|_| is_replaceable)
-            && shared.supersede(now, waiting, &packet)
+        if is_replaceable
+            && let Some(waiting) = self.local_queue.waiting_ack()
+            && shared.waits_still(waiting)
         {
+            shared.supersede(now, waiting, packet);
             return;
         }
         self.traffic.on_sent(segments);
@@ -574,15 +605,20 @@ impl Connection {
         self.local_queue.on_dequeued(bytes);
     }
 
+    #[inline]
+    fn arm_ack(&mut self) {
+        let due = match self.recv.ack_wanted() {
+            AckWanted::At(at) => Some(at),
+            AckWanted::No | AckWanted::Now => None,
+        };
+        self.timers.set(Timer::Ack, due);
+    }
+
     /// Sets the timers that follow from what is held and what is out.
     pub(super) fn arm_timers(&mut self, now: Instant, shared: &Shared) {
         self.timers
             .set(Timer::Recovery, self.recovery.deadline().map(|(at, _)| at));
-        let ack_at = match self.recv.ack_wanted() {
-            AckWanted::At(at) => Some(at),
-            AckWanted::No | AckWanted::Now => None,
-        };
-        self.timers.set(Timer::Ack, ack_at);
+        self.arm_ack();
         let pacing = self.held.limit() == Limit::Pacing;
         self.timers.set(
             Timer::Pacing,

@@ -54,13 +54,18 @@ impl Probes {
 
 impl Connection {
     /// Sets the timer for what is held while nothing is in flight: then no ACK will release it.
+    #[inline]
     pub(super) fn arm_probe(&mut self, now: Instant, shared: &Shared) {
         let is_silent = self.recovery.packets_out() == 0;
         if !is_silent || self.unsent_bytes() == 0 && !self.send.has_fin() {
             self.timers.stop(Timer::Probe);
             self.probes.backoff = 0;
-            return;
+        } else {
+            self.arm_probe_of_held(now, shared);
         }
+    }
+
+    fn arm_probe_of_held(&mut self, now: Instant, shared: &Shared) {
         if self.held.limit() != Limit::PeerWindow {
             self.probes.backoff = 0;
         }

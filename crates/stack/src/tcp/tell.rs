@@ -21,10 +21,15 @@ pub(super) struct Told {
 
 impl Connection {
     /// Tells a trace what has changed.
+    #[inline]
     pub(super) fn tell_changes(&mut self, now: Instant, shared: &mut Shared) {
-        if shared.trace.is_none() {
-            return;
+        if shared.trace.is_some() {
+            self.tell_trace(now, shared);
         }
+    }
+
+    #[cold]
+    fn tell_trace(&mut self, now: Instant, shared: &mut Shared) {
         let before = self.told;
         let window = self.recovery.window();
         let (cwnd, ssthresh) = (window.cwnd, window.ssthresh);

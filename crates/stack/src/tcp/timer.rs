@@ -77,11 +77,13 @@ impl TimerTable {
     }
 
     /// Where the time of a timer stands, and whether it stands there now.
+    #[inline]
     const fn place(&self, timer: Timer) -> (usize, bool) {
         let place = (timer as usize + 1).saturating_sub(WATCHES);
         (place, place > 0 || self.watch as usize == timer as usize)
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, timer: Timer, due: Option<Instant>) {
         let Some(due) = due else {
             self.stop(timer);
@@ -101,6 +103,7 @@ impl TimerTable {
         self.due[place] = due;
     }
 
+    #[inline]
     pub(crate) fn stop(&mut self, timer: Timer) {
         if let (place, true) = self.place(timer) {
             self.due[place] = Instant::MAX;
@@ -118,6 +121,7 @@ impl TimerTable {
     }
 
     /// The next deadline.
+    #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         let earlier = |next: Instant, due: &Instant| next.min(*due);
         let next = self.due.iter().fold(Instant::MAX, earlier);

@@ -134,12 +134,14 @@ impl Connection {
     }
 
     /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
+    #[inline]
     pub(super) fn arm_user(&mut self, shared: &Shared) {
-        let due = self
-            .stall
-            .since
-            .zip(self.settings.life.user_timeout)
-            .map(|(since, timeout)| shared.tick.expiry(since, timeout));
+        let Some(since) = self.stall.since else {
+            self.timers.stop(Timer::User);
+            return;
+        };
+        let timeout = self.settings.life.user_timeout;
+        let due = timeout.map(|timeout| shared.tick.expiry(since, timeout));
         self.timers.set(Timer::User, due);
     }
 
@@ -180,6 +182,7 @@ impl Connection {
 
     /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
     /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
+    #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
         let has_data = self.outstanding_bytes() > 0;
         self.held.hold(now, limit, has_data);

@@ -168,7 +168,8 @@ fn a16_no_ack_waits_as_long_as_the_least_timeout() {
     connection.send_at(0, true);
     connection.next_at(1000, 100, true);
     let env = Env { srtt: None, ..ENV };
-    let mut data = segment(connection.end, 10, false);
+    let mut payload = payload(connection.end, 10);
+    let mut data = segment(&mut payload, connection.end, false);
     connection.receiver.handle_data(at(1001), &mut data, &env);
     let left = connection.run_until(1_000_000);
     assert!(left[0].since(at(1000)) <= JIFFY * 50, "{left:?}");

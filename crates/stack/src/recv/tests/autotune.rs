@@ -145,7 +145,8 @@ fn fb16_the_rule_of_2006_needs_timestamps() {
         for round in 0..4_u64 {
             for step in 0..45_u64 {
                 let micros = 40_000 * round + 500 * step;
-                let mut data = segment(connection.end, 1448, false);
+                let mut payload = payload(connection.end, 1448);
+                let mut data = segment(&mut payload, connection.end, false);
                 connection.end += 1448;
                 // The echo is of the time when the round began.
                 data.timestamp_echo = timestamps.then_some(round as u32);
@@ -202,7 +203,8 @@ fn sizes(rule: SizeRule, max: u32, timestamps: bool, breaks: bool) -> Vec<(u64, 
         let segments = u64::from(connection.receiver.memory().rcvbuf_bytes).div_ceil(1448);
         for step in 0..segments {
             let micros = RTT * (1 + round) + RTT * step / segments;
-            let mut data = segment(connection.end, 1448, false);
+            let mut payload = payload(connection.end, 1448);
+            let mut data = segment(&mut payload, connection.end, false);
             connection.end += 1448;
             // It answers an ACK of a round-trip time ago.
             data.timestamp_echo = timestamps.then_some((micros / 1000) as u32);
