@@ -21,8 +21,8 @@ const SMALL_WINDOW_BYTES: u32 = 536;
 const SEGMENT_BYTES_MIN: u32 = 36;
 /// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
 const RATE_PER_BURST: u64 = 1024;
-/// From when on after the last packet a superpacket no longer waits for company, and the latest next
-/// ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
+/// From when on after the last packet a superpacket no longer waits for company, and the latest
+/// next ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
 const DEFER_MAX: Duration = Duration::from_millis(1);
 
 /// What decides how large a segment and a superpacket may be.
