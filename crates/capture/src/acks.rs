@@ -166,7 +166,7 @@ impl Underway {
         self.pop().map(|ack| Ack { at: now, ..ack })
     }
 
-    /// Takes out the oldest. The next one then comes to the same place in memory as often as can be,
+    /// Takes out the oldest. The next one comes to the same place in memory as often as can be,
     /// so that it is in a cache.
     fn pop(&mut self) -> Option<Ack> {
         let (_, ack) = self.acks.pop_front()?;

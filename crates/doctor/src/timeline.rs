@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use base::{FlowKey, FlowSample, Instant, Rate, Source, TcpState};
 use core::time::Duration;
 
+use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
 use crate::rules::thresholds::{
     MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
@@ -42,6 +43,7 @@ pub struct Timeline {
     looks: usize,
     /// What was found out of these samples, which each of many connections asks its siblings for.
     pub(crate) startup: OnceLock<Startup>,
+    pub(crate) short_waits: OnceLock<Option<ShortWaits>>,
 }
 
 /// What is to be known of the sample before the next one.
@@ -169,7 +171,7 @@ impl Timeline {
             self.looks -= extra.looks as usize;
         }
         self.looks += sample.looks as usize;
-        self.startup = OnceLock::new();
+        self.forget_answers();
         self.is_extra = !self.offered.is_multiple_of(stride);
         self.offered += 1;
         self.samples.push_back(sample);
@@ -195,6 +197,12 @@ impl Timeline {
         opening.last = sample.at;
         opening.looks += 1;
         opening.timeouts = opening.timeouts.max(sample.timeouts.unwrap_or(0));
+        self.forget_answers();
+    }
+
+    fn forget_answers(&mut self) {
+        self.startup = OnceLock::new();
+        self.short_waits = OnceLock::new();
     }
 
     /// How it was seen before it was established.

@@ -14,7 +14,7 @@ pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod receive_window;
 pub(crate) mod send_buffer;
-mod short;
+pub(crate) mod short;
 pub(crate) mod small_writes;
 mod stall_at_peer;
 pub(crate) mod startup;
