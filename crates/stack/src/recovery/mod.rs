@@ -265,8 +265,7 @@ impl LossRecovery {
                 self.rtt.on_min_sample(now, rtt, false);
                 self.rtt.on_sample(rtt, 1, 1);
             }
-            None if syn_retransmits > 0 => self.rtt.on_lost_handshake(),
-            None => {}
+            None => self.rtt.on_lost_handshake(),
         }
         self.window.cwnd = self.initial_window();
         if syn_retransmits > 1 {

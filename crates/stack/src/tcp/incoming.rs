@@ -532,7 +532,7 @@ impl Connection {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
                 self.challenge(now, shared);
             } else if self.challenges.take(now) {
-                self.send_syn_ack(now, shared);
+                self.send_syn_ack_again(now, shared);
             }
             return;
         }

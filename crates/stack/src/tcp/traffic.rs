@@ -16,7 +16,9 @@ pub(super) struct Traffic {
     bytes_acked: u64,
     bytes_received: u64,
     /// SYNs and SYN-ACKs that were retransmitted after a timeout.
-    handshake_retransmits: u64,
+    handshake_retransmits: u32,
+    /// SYN-ACKs that left again because the peer's SYN came again.
+    answers_again: u32,
     last_data_sent: Option<Instant>,
     last_data_received: Option<Instant>,
     last_ack_received: Option<Instant>,
@@ -72,6 +74,11 @@ impl Traffic {
         self.handshake_retransmits += 1;
     }
 
+    /// A SYN-ACK left again because the peer's SYN came again.
+    pub(super) const fn on_answer_again(&mut self) {
+        self.answers_again += 1;
+    }
+
     /// Of what a listener answered only the peer's SYN and `segment` count (Linux
     /// `tcp_create_openreq_child`).
     pub(super) fn forget_answers(&mut self, segment: &Segment) {
@@ -95,8 +102,13 @@ impl Traffic {
         self.bytes_received
     }
 
-    pub(super) const fn handshake_retransmits(&self) -> u64 {
-        self.handshake_retransmits
+    pub(super) fn handshake_retransmits(&self) -> u64 {
+        self.handshake_retransmits.into()
+    }
+
+    /// SYN-ACKs that left again because the peer's SYN came again.
+    pub(super) fn answers_again(&self) -> u64 {
+        self.answers_again.into()
     }
 
     /// When the last acknowledgment came.
@@ -120,6 +132,7 @@ impl Traffic {
             bytes_acked,
             bytes_received,
             handshake_retransmits: _,
+            answers_again: _,
             last_data_sent,
             last_data_received,
             last_ack_received,
