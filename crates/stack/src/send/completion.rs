@@ -5,6 +5,8 @@
 
 use alloc::collections::VecDeque;
 
+use crate::shrink::shrink_empty;
+
 /// Most sends that may wait for their completion: what a program may have outstanding at once.
 const PENDING_MAX: usize = 1024;
 
@@ -52,6 +54,7 @@ impl Sends {
                 break;
             }
             self.sends.pop_front();
+            shrink_empty(&mut self.sends);
             self.buffered_bytes -= bytes;
             if self.completed > 0 {
                 self.completed -= 1;
