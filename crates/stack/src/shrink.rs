@@ -6,10 +6,14 @@ use alloc::collections::VecDeque;
 /// Entries for which an empty queue keeps room, so that one packet at a time allocates nothing.
 const KEPT: usize = 1;
 
-/// Appends to a queue of which little is expected: an ordinary one begins with room for four.
+/// Room for those that follow the first one: as much as an ordinary queue has after its second
+/// allocation.
+const FEW: usize = 8;
+
+/// Appends to a queue that mostly holds one entry.
 #[inline]
 pub(crate) fn push<T>(queue: &mut VecDeque<T>, entry: T) {
-    if queue.capacity() == 0 {
+    if queue.len() == queue.capacity() {
         make_room(queue);
     }
     queue.push_back(entry);
@@ -17,20 +21,18 @@ pub(crate) fn push<T>(queue: &mut VecDeque<T>, entry: T) {
 
 #[cold]
 fn make_room<T>(queue: &mut VecDeque<T>) {
-    queue.reserve_exact(KEPT);
+    let entries = match queue.len() {
+        0 => KEPT,
+        count @ 1..FEW => FEW - count,
+        count => count,
+    };
+    queue.reserve_exact(entries);
 }
 
 /// To be called where something was taken out.
 #[inline]
 pub(crate) fn shrink_empty<T>(queue: &mut VecDeque<T>) {
-    shrink_empty_to(queue, KEPT);
-}
-
-/// The same for a queue that keeps room for `kept` entries once it has had so many: it empties all
-/// the time, and would have to grow as often.
-#[inline]
-pub(crate) fn shrink_empty_to<T>(queue: &mut VecDeque<T>, kept: usize) {
-    if queue.is_empty() && queue.capacity() > kept {
+    if queue.is_empty() && queue.capacity() > KEPT {
         *queue = VecDeque::new();
     }
 }
@@ -47,10 +49,11 @@ mod tests {
         queue.clear();
         shrink_empty(&mut queue);
         assert_eq!(queue.capacity(), KEPT);
-        (0..4).for_each(|entry| push(&mut queue, entry));
-        queue.clear();
-        shrink_empty_to(&mut queue, 4);
-        assert!(queue.capacity() >= 4);
+        for (entries, room) in [(2, FEW), (FEW, FEW), (FEW + 1, 2 * FEW)] {
+            (0..entries).for_each(|_| push(&mut queue, 0));
+            assert_eq!(queue.capacity(), room, "{entries}");
+            queue.clear();
+        }
         shrink_empty(&mut queue);
         assert_eq!(queue.capacity(), 0);
     }

@@ -10,12 +10,10 @@ use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::packet::Payload;
-use crate::shrink::{push, shrink_empty_to};
+use crate::shrink::{push, shrink_empty};
 
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
-/// Packets for which the queue of a reader that lags keeps room.
-const READY_KEPT: usize = 4;
 /// Ranges that are remembered for SACK blocks, as many as fit into the options.
 const RECENT_MAX: usize = 4;
 
@@ -186,9 +184,7 @@ impl Assembler {
     /// Moves the ranges that are in order now; returns the first stretch that was there twice.
     pub(super) fn join_ranges(&mut self) -> Option<(u64, u64)> {
         let mut duplicate = None;
-        let Some(mut behind) = self.behind.take() else {
-            return None;
-        };
+        let mut behind = self.behind.take()?;
         while let Some(entry) = behind.ranges.first_entry()
             && *entry.key() <= self.next
         {
@@ -222,7 +218,7 @@ impl Assembler {
             return Some(core::mem::replace(&mut first.payload, rest));
         }
         let held = self.ready.pop_front().expect("just seen");
-        shrink_empty_to(&mut self.ready, READY_KEPT);
+        shrink_empty(&mut self.ready);
         self.ready_charge -= held.charge;
         self.segments -= held.segments;
         self.read += u64::from(held.payload.len());
