@@ -13,13 +13,13 @@ impl<T> Rare<T> {
 
     /// The state, where it exists.
     #[inline]
-    pub(crate) fn get(&self) -> Option<&T> {
+    pub(crate) fn as_ref(&self) -> Option<&T> {
         self.0.as_deref()
     }
 
     /// The state, to be changed where it exists.
     #[inline]
-    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn as_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
 }
@@ -40,7 +40,7 @@ fn begin<T: Default>() -> Box<T> {
 impl<T: Copy + Default> Rare<T> {
     /// The value.
     pub(crate) fn value(&self) -> T {
-        self.get().copied().unwrap_or_default()
+        self.as_ref().copied().unwrap_or_default()
     }
 }
 

@@ -291,7 +291,7 @@ impl LossRecovery {
             pass.lowest_original = pass.lowest_original.min(start);
         }
         self.rate.count(packets, pass.ece);
-        if let Some(reduction) = self.reduction.get_mut() {
+        if let Some(reduction) = self.reduction.as_mut() {
             reduction.undo.on_duplicate(end, packets);
         }
     }
@@ -359,7 +359,7 @@ impl LossRecovery {
     /// Whether packets were seen to overtake each other.
     pub(super) fn has_seen_reordering(&self) -> bool {
         self.stats
-            .get()
+            .as_ref()
             .is_some_and(|stats| stats.reordering_seen > 0)
     }
 

@@ -7,37 +7,19 @@
 //!
 //! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
 
+mod flight;
 mod outstanding;
 mod record;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 
 use base::Instant;
 
 use super::rate::SentState;
 use crate::progress::Progress;
 use crate::rare::Rare;
-use crate::shrink::shrink_empty;
-use outstanding::Outstanding;
+use flight::{Flight, Run, SentRange};
 pub(super) use record::{Delivered, Record, Retransmission};
-
-/// How far back the end of a wait is looked for.
-const LOOK_BACK_MAX: usize = 32;
-
-/// Neighbouring packets that were SACKed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    end: u64,
-    packets: u32,
-}
-
-/// A range that left at one time; what is left of it in `outstanding` with that time counts.
-#[derive(Clone, Copy, Debug)]
-struct SentRange {
-    sent: Instant,
-    start: u64,
-    end: u64,
-}
 
 /// What the search for expired records found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,21 +42,6 @@ pub(super) struct Scoreboard {
     retransmitted: u32,
     /// Packets marked lost since the connection began.
     lost_total: u64,
-}
-
-/// Records and runs of what is out.
-#[derive(Clone, Debug, Default)]
-struct Flight {
-    outstanding: Outstanding,
-    runs: BTreeMap<u64, Run>,
-    /// Starts of the lost records that were not retransmitted yet.
-    to_retransmit: BTreeSet<u64>,
-    /// In the order of sending; entries may be outdated.
-    by_time: VecDeque<SentRange>,
-    /// End of the highest SACKed record.
-    highest_sack: u64,
-    /// Counting duplicates found everything below lost already.
-    counted_below: u64,
 }
 
 impl Scoreboard {
@@ -129,7 +96,7 @@ impl Scoreboard {
         if self.sacked == 0 {
             self.una()
         } else {
-            let highest = self.flight.get().map_or(0, |flight| flight.highest_sack);
+            let highest = self.flight.as_ref().map_or(0, |flight| flight.highest_sack);
             highest.max(self.una())
         }
     }
@@ -143,14 +110,17 @@ impl Scoreboard {
     pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
         let run = self
             .flight
-            .get()
+            .as_ref()
             .and_then(|it| it.runs.range(..=start).next_back());
         start >= self.una() && run.is_some_and(|(_, run)| end <= run.end)
     }
 
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
-        let first = self.flight.get().and_then(|it| it.runs.first_key_value());
+        let first = self
+            .flight
+            .as_ref()
+            .and_then(|it| it.runs.first_key_value());
         first.is_some_and(|(&start, _)| start <= self.una())
     }
 
@@ -161,14 +131,14 @@ impl Scoreboard {
 
     /// The first unaccounted record and its start.
     fn first(&self) -> Option<(u64, &Record)> {
-        self.flight.get()?.outstanding.first()
+        self.flight.as_ref()?.outstanding.first()
     }
 
     /// Without SACK, `sacked` counts the duplicate ACKs (Linux `tcp_add_reno_sack`).
     pub(super) fn set_duplicates(&mut self, count: u32) {
         debug_assert!(
             self.flight
-                .get()
+                .as_ref()
                 .is_none_or(|flight| flight.runs.is_empty()),
             "duplicates are counted without SACK only"
         );
@@ -218,7 +188,7 @@ impl Scoreboard {
         self.cut(end);
         let fin_end = self.fin_end();
         let mut packets = 0;
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
         for (&start, record) in flight.outstanding.up_to(end).range_mut(start..end) {
@@ -253,7 +223,7 @@ impl Scoreboard {
     /// included; `visit` hears of the others.
     pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {
         let mut packets = 0;
-        while let Some(flight) = self.flight.get_mut()
+        while let Some(flight) = self.flight.as_mut()
             && let Some((start, mut record)) = flight.outstanding.pop_below(ack)
         {
             let left = if record.end > ack {
@@ -281,7 +251,7 @@ impl Scoreboard {
         }
         packets += self.acknowledge_runs(ack);
         self.progress.on_acked(ack);
-        if let Some(flight) = self.flight.get_mut() {
+        if let Some(flight) = self.flight.as_mut() {
             if flight.outstanding.is_empty() && flight.runs.is_empty() {
                 self.flight = Rare::NONE;
             } else {
@@ -293,7 +263,7 @@ impl Scoreboard {
 
     fn acknowledge_runs(&mut self, ack: u64) -> u32 {
         let mut packets = 0;
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
         while let Some(entry) = flight.runs.first_entry() {
@@ -363,7 +333,7 @@ impl Scoreboard {
 
     /// The start of the first whole segment at or above `offset`; cuts its record there.
     fn whole_segments_from(&mut self, offset: u64) -> u64 {
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return offset;
         };
         let before = flight.outstanding.up_to(offset).range(..offset);
@@ -389,7 +359,7 @@ impl Scoreboard {
             self.retransmitted -= packets;
         }
         if record.waits()
-            && let Some(flight) = self.flight.get_mut()
+            && let Some(flight) = self.flight.as_mut()
         {
             flight.to_retransmit.remove(&start);
         }
@@ -398,7 +368,7 @@ impl Scoreboard {
     /// Cuts the record that `offset` lies inside, if any.
     fn cut(&mut self, offset: u64) {
         let fin_end = self.fin_end();
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return;
         };
         let before = flight.outstanding.up_to(offset).range_mut(..offset);
@@ -438,7 +408,7 @@ impl Scoreboard {
     /// The record at `start`, as it was sent last, is lost. Returns whether that was a
     /// retransmission.
     fn mark_lost(&mut self, start: u64) -> bool {
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return false;
         };
         let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
@@ -467,7 +437,7 @@ impl Scoreboard {
         patience: core::time::Duration,
     ) -> Expired {
         let mut found = Expired::default();
-        while let Some(flight) = self.flight.get_mut()
+        while let Some(flight) = self.flight.as_mut()
             && let Some(&range) = flight.by_time.front()
         {
             if (range.sent, range.start) >= rack {
@@ -495,7 +465,7 @@ impl Scoreboard {
 
     /// The first record that begins in `start..end`.
     fn first_in(&mut self, start: u64, end: u64) -> Option<(&u64, &Record)> {
-        self.flight.get_mut()?.first_in(start, end)
+        self.flight.as_mut()?.first_in(start, end)
     }
 
     fn mark_range_lost(&mut self, start: u64, end: u64, sent: Instant) -> bool {
@@ -514,7 +484,7 @@ impl Scoreboard {
         let mut above = 0;
         let mut border = None;
         let una = self.una();
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return;
         };
         for (&start, run) in flight.runs.iter().rev() {
@@ -568,7 +538,7 @@ impl Scoreboard {
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
         let mut at = self.una();
         let mut is_head = true;
-        while let Some(flight) = self.flight.get_mut()
+        while let Some(flight) = self.flight.as_mut()
             && let Some((&found, record)) = flight.outstanding.all().range(at..).next()
         {
             at = record.end;
@@ -582,7 +552,7 @@ impl Scoreboard {
     /// The peer reneged: what it SACKed counts as unaccounted for again (RFC 2018 section 8).
     pub(super) fn forget_sacks(&mut self, now: Instant, segment: u32, state: SentState) {
         let (una, fin_end) = (self.una(), self.fin_end());
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return;
         };
         while let Some((start, run)) = flight.runs.pop_first() {
@@ -609,7 +579,7 @@ impl Scoreboard {
     pub(super) fn unmark_lost(&mut self) {
         self.lost = 0;
         let una = self.una();
-        let Some(flight) = self.flight.get_mut() else {
+        let Some(flight) = self.flight.as_mut() else {
             return;
         };
         let mut ranges = VecDeque::new();
@@ -635,7 +605,7 @@ impl Scoreboard {
         let fin_end = self.fin_end();
         let lost_before = self.lost_total;
         let mut at = self.una();
-        while let Some(flight) = self.flight.get_mut()
+        while let Some(flight) = self.flight.as_mut()
             && let Some((&start, record)) = flight.outstanding.all().range_mut(at..).next()
         {
             at = record.end;
@@ -665,7 +635,7 @@ impl Scoreboard {
         bytes: u32,
         segment: u32,
     ) -> Option<(u64, u64)> {
-        let flight = self.flight.get()?;
+        let flight = self.flight.as_ref()?;
         let &start = flight.to_retransmit.first()?;
         let record = flight.outstanding.touched(start)?;
         let segment = record.segment.min(segment).max(1);
@@ -682,7 +652,7 @@ impl Scoreboard {
     /// The last segment, for a tail-loss probe: as it was counted, cut to `segment` bytes that fit
     /// now (Linux `tcp_send_loss_probe`).
     pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
-        let (start, record) = self.flight.get()?.outstanding.last()?;
+        let (start, record) = self.flight.as_ref()?.outstanding.last()?;
         let segment = u64::from(segment.max(1));
         let data_end = match self.fin_end() {
             Some(end) if end == record.end => end - 1,
@@ -700,139 +670,6 @@ impl Scoreboard {
             record.end
         };
         Some((from, end))
-    }
-}
-
-impl Flight {
-    fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
-        if let Some((&before, run)) = self.runs.range(..start).next_back()
-            && run.end == start
-        {
-            packets += run.packets;
-            start = before;
-        }
-        if let Some(after) = self.runs.remove(&end) {
-            packets += after.packets;
-            end = after.end;
-        }
-        self.runs.insert(start, Run { end, packets });
-    }
-
-    /// The first record of a range that still stands as it was sent then.
-    fn first_waiting(&mut self, range: SentRange, end: u64) -> Option<u64> {
-        let from = self.record_start(range.start);
-        let found = self
-            .outstanding
-            .up_to(end)
-            .range(from..end)
-            .find(|(_, record)| record.sent == range.sent && !record.waits())
-            .map(|(&start, _)| start)?;
-        // What was looked at in vain is not looked at again.
-        if let Some(front) = self.by_time.front_mut() {
-            front.start = front.start.max(found);
-        }
-        Some(found)
-    }
-
-    /// The first record that begins in `start..end`.
-    fn first_in(&mut self, start: u64, end: u64) -> Option<(&u64, &Record)> {
-        // A map refuses ranges that end before they begin.
-        let end = end.max(start);
-        self.outstanding.up_to(end).range(start..end).next()
-    }
-
-    /// The start of the record that holds `offset`, or `offset`.
-    fn record_start(&mut self, offset: u64) -> u64 {
-        match self
-            .outstanding
-            .up_to(offset + 1)
-            .range(..=offset)
-            .next_back()
-        {
-            Some((&start, record)) if record.end > offset => start,
-            _ => offset,
-        }
-    }
-
-    /// Forgets the first range up to `end`.
-    fn drop_front(&mut self, end: u64) {
-        match self.by_time.front_mut() {
-            Some(range) if range.end > end => range.start = end,
-            _ => {
-                self.by_time.pop_front();
-            }
-        }
-    }
-
-    /// All in front of `ack` is acknowledged.
-    fn forget_sent(&mut self, ack: u64) {
-        while self.by_time.front().is_some_and(|range| range.end <= ack) {
-            self.by_time.pop_front();
-        }
-        shrink_empty(&mut self.by_time);
-    }
-
-    /// Sending time of the last range before `rack` of which something stands; a little later
-    /// where that takes long to find.
-    fn last_before(&mut self, rack: (Instant, u64)) -> Option<Instant> {
-        let after = self
-            .by_time
-            .partition_point(|range| (range.sent, range.start) < rack);
-        let mut last = None;
-        for at in (0..after).rev().take(LOOK_BACK_MAX) {
-            let range = self.by_time[at];
-            last = Some(range.sent);
-            let stands = |record: &Record| record.sent == range.sent && !record.waits();
-            let from = self.record_start(range.start);
-            let records = self
-                .outstanding
-                .up_to(range.end)
-                .range(from..range.end)
-                .take(LOOK_BACK_MAX);
-            if records.into_iter().any(|(_, record)| stands(record)) {
-                break;
-            }
-        }
-        last
-    }
-
-    #[inline]
-    fn remember(&mut self, now: Instant, start: u64, end: u64) {
-        match self.by_time.back_mut() {
-            Some(last) if last.sent == now && last.end == start => last.end = end,
-            _ => {
-                let is_after = |range: &SentRange| (range.sent, range.start) > (now, start);
-                let later = self
-                    .by_time
-                    .iter()
-                    .rev()
-                    .take_while(|range| is_after(range));
-                let at = self.by_time.len() - later.count();
-                let range = SentRange {
-                    sent: now,
-                    start,
-                    end,
-                };
-                self.by_time.insert(at, range);
-            }
-        }
-        if self.by_time.len() > 64 + 4 * self.outstanding.len() {
-            self.forget_outdated();
-        }
-    }
-
-    /// Drops the ranges of which nothing stands any more; each costs what its sending cost.
-    fn forget_outdated(&mut self) {
-        let outstanding = self.outstanding.all();
-        self.by_time.retain(|range| {
-            let from = match outstanding.range(..=range.start).next_back() {
-                Some((&start, record)) if record.end > range.start => start,
-                _ => range.start,
-            };
-            outstanding
-                .range(from..range.end)
-                .any(|(_, record)| record.sent == range.sent && !record.waits())
-        });
     }
 }
 

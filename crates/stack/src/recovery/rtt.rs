@@ -112,8 +112,8 @@ impl RttEstimator {
         Duration::from_micros(self.latest)
     }
 
-    /// A sample for the smoothed time, by the `rules` in force. `una`: what is acknowledged by now; `next`: what was sent
-    /// by now.
+    /// A sample for the smoothed time, by the `rules` in force. `una`: what is acknowledged by now;
+    /// `next`: what was sent by now.
     pub(super) fn on_sample(&mut self, rules: &Recovery, sample: Duration, una: u64, next: u64) {
         let sample = micros(sample);
         self.samples = self.samples.wrapping_add(1);

@@ -78,14 +78,14 @@ impl LossRecovery {
 
     /// There is nothing to undo any more.
     pub(super) fn end_undo(&mut self) {
-        if let Some(reduction) = self.reduction.get_mut() {
+        if let Some(reduction) = self.reduction.as_mut() {
             reduction.undo.end();
         }
     }
 
     /// Nothing that was retransmitted is outstanding.
     pub(super) fn forget_retransmissions(&mut self) {
-        if let Some(reduction) = self.reduction.get_mut() {
+        if let Some(reduction) = self.reduction.as_mut() {
             reduction.undo.forget_retransmissions();
         }
     }
@@ -93,7 +93,7 @@ impl LossRecovery {
     /// What was acknowledged when the reduction began that may be undone.
     pub(super) fn undo_marker(&self) -> Mark {
         self.reduction
-            .get()
+            .as_ref()
             .map_or(Mark::NONE, |reduction| reduction.undo.marker)
     }
 
@@ -103,7 +103,7 @@ impl LossRecovery {
     }
 
     fn is_all_duplicate(&self) -> bool {
-        let reduction = self.reduction.get();
+        let reduction = self.reduction.as_ref();
         reduction.is_some_and(|reduction| reduction.undo.is_all_duplicate())
     }
 
@@ -119,7 +119,7 @@ impl LossRecovery {
         // Without SACK the mark of the first retransmission may have been cleared at `high`.
         let is_certain = self.uses_sack() || self.board.una() < self.high;
         let echo = echo.filter(|_| self.timestamps);
-        match self.reduction.get() {
+        match self.reduction.as_ref() {
             Some(reduction) => reduction.undo.was_late(echo, is_certain),
             None => is_certain,
         }

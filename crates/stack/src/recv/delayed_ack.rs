@@ -268,7 +268,7 @@ impl DelayedAck {
 
     /// Whether a duplicate ACK waits to be merged with others.
     pub(super) fn is_merging(&self) -> bool {
-        self.compression.get().is_some_and(|it| it.merged > 0)
+        self.compression.as_ref().is_some_and(|it| it.merged > 0)
     }
 
     /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
@@ -334,7 +334,7 @@ impl DelayedAck {
 
     /// When the duplicate ACKs that wait to be merged leave as one.
     fn merges_until(&self) -> Option<Instant> {
-        self.compression.get()?.until
+        self.compression.as_ref()?.until
     }
 
     /// The time of [`DelayedAck::wanted`] has come (rule 8.4; Linux `tcp_delack_timer_handler`).
@@ -358,7 +358,7 @@ impl DelayedAck {
     /// A segment left, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
     /// `tcp_event_data_sent`).
     pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, counts: &mut AckCounts) {
-        if let Some(compression) = self.compression.get_mut() {
+        if let Some(compression) = self.compression.as_mut() {
             let merged = core::mem::take(&mut compression.merged);
             compression.until = None;
             // The one that left stands for itself.

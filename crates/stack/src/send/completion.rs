@@ -5,7 +5,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::shrink::shrink_empty;
+use crate::shrink::{push, shrink_empty};
 
 /// Most sends that may wait for their completion: what a program may have outstanding at once.
 const PENDING_MAX: usize = 1024;
@@ -40,7 +40,7 @@ impl Sends {
 
     /// Adds a send of `bytes` that ends at `end`; says whether it is complete at once.
     pub(super) fn push(&mut self, end: u64, bytes: u64, quota: u64) -> bool {
-        self.sends.push_back((end, bytes));
+        push(&mut self.sends, (end, bytes));
         self.buffered_bytes += bytes;
         self.complete(quota);
         self.pending() == 0

@@ -195,7 +195,7 @@ impl Sender {
 
     /// Sends of Winsock that are not complete.
     pub(crate) fn incomplete_sends(&self) -> usize {
-        self.sends.get().map_or(0, Sends::pending)
+        self.sends.as_ref().map_or(0, Sends::pending)
     }
 
     /// So many bytes of data more are acknowledged: releases them. Returns how many sends of
@@ -214,7 +214,7 @@ impl Sender {
         self.expand_as_freebsd(progress);
         let quota = self.size.bytes();
         self.sends
-            .get_mut()
+            .as_mut()
             .map_or(0, |sends| sends.on_ack(una, quota))
     }
 

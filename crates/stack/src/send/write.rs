@@ -260,11 +260,13 @@ impl Sender {
     /// Whether the sends that are buffered leave room for another.
     fn is_within_quota(&self) -> bool {
         let quota = self.size.bytes();
-        self.sends.get().is_none_or(|sends| sends.is_within(quota))
+        self.sends
+            .as_ref()
+            .is_none_or(|sends| sends.is_within(quota))
     }
 
     fn has_too_many_sends(&self) -> bool {
-        self.sends.get().is_some_and(Sends::is_full)
+        self.sends.as_ref().is_some_and(Sends::is_full)
     }
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).

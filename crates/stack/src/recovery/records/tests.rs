@@ -32,7 +32,7 @@ impl Scoreboard {
     /// Everything that must hold whatever came.
     fn assert_sound(&self) {
         let none = Flight::default();
-        let flight = self.flight.get().unwrap_or(&none);
+        let flight = self.flight.as_ref().unwrap_or(&none);
         let sum = |of: fn(&Record) -> bool| -> u32 {
             flight
                 .outstanding
