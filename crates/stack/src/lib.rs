@@ -35,6 +35,7 @@ mod pool;
 mod ports;
 pub mod profile;
 mod progress;
+mod rare;
 mod recovery;
 mod recv;
 mod send;

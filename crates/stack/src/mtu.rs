@@ -5,6 +5,7 @@
 //! acknowledgment proves that they fit (RFC 4821, RFC 8899; Linux `tcp_mtu_probe`). Timers and
 //! sending belong to the connection. Sizes are those of IP packets.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use base::Instant;
@@ -105,14 +106,14 @@ pub(crate) struct MtuState {
     /// Bytes of TCP options in each segment, which the base of a search does not count.
     options: u16,
     /// What ICMP reported, and when that was.
-    reported: Option<(u16, Instant)>,
+    reported: Option<Box<(u16, Instant)>>,
     /// What ICMP reported below what has already passed, with the offset of the quoted segment:
     /// believed when that segment times out (RFC 5927 section 7.2).
-    doubtful: Option<(u16, u64)>,
+    doubtful: Option<Box<(u16, u64)>>,
     /// Packets that ICMP wants smaller than a host sends them: routers may cut them.
     may_fragment: bool,
     largest_acked: u16,
-    search: Option<Search>,
+    search: Option<Box<Search>>,
 }
 
 impl MtuState {
@@ -208,7 +209,7 @@ impl MtuState {
     /// Bytes of the largest packet to be sent.
     pub(crate) fn mtu(&self) -> u16 {
         let known = self.known_max();
-        match self.search {
+        match &self.search {
             Some(search) if !search.is_pending => known.min(search.low),
             _ => known,
         }
@@ -216,7 +217,7 @@ impl MtuState {
 
     /// Bytes of the largest packet that may be a probe of a larger MTU.
     pub(crate) fn largest(&self) -> u16 {
-        match self.search {
+        match &self.search {
             Some(_) => self.ceiling,
             None => self.mtu(),
         }
@@ -262,7 +263,7 @@ impl MtuState {
         // RFC 5927 section 7.2: packets of that size have passed, so that it is a new path or a
         // forgery; a timeout tells.
         if claimed.max(self.reported_min()) < self.largest_acked {
-            self.doubtful = Some((claimed, quoted));
+            self.doubtful = Some(Box::new((claimed, quoted)));
             return false;
         }
         self.believe(now, claimed)
@@ -271,18 +272,16 @@ impl MtuState {
     /// The peer acknowledged all up to `una`, among it a packet of `bytes`.
     pub(crate) fn on_acked(&mut self, una: u64, bytes: u16) {
         self.largest_acked = self.largest_acked.max(bytes);
-        if self.doubtful.is_some_and(|(_, quoted)| quoted < una) {
-            self.doubtful = None;
-        }
+        self.doubtful.take_if(|doubtful| doubtful.1 < una);
     }
 
     /// So many retransmission timeouts in a row. Returns whether the MTU is smaller now (Linux
     /// `tcp_mtu_probing`).
     pub(crate) fn on_timeouts(&mut self, now: Instant, timeouts: u32) -> bool {
         let mut is_smaller = false;
-        if let Some((claimed, _)) = self.doubtful.take_if(|_| timeouts > 0) {
+        if let Some(doubtful) = self.doubtful.take_if(|_| timeouts > 0) {
             self.largest_acked = 0;
-            is_smaller = self.believe(now, claimed);
+            is_smaller = self.believe(now, doubtful.0);
         }
         if self.probing == MtuProbing::Off || timeouts < BLACK_HOLE_TIMEOUTS {
             return is_smaller;
@@ -341,7 +340,7 @@ impl MtuState {
     }
 
     /// The probe left as the data `start..end` in a packet of `mtu` bytes.
-    pub(crate) const fn on_probe_sent(&mut self, mtu: u16, start: u64, end: u64) {
+    pub(crate) fn on_probe_sent(&mut self, mtu: u16, start: u64, end: u64) {
         if let Some(search) = &mut self.search {
             search.probe = Some(Probe { mtu, start, end });
         }
@@ -349,7 +348,7 @@ impl MtuState {
 
     /// The data of the probe that is under way.
     pub(crate) fn probe(&self) -> Option<(u64, u64)> {
-        let probe = self.search?.probe?;
+        let probe = self.search.as_ref()?.probe?;
         Some((probe.start, probe.end))
     }
 
@@ -394,7 +393,8 @@ impl MtuState {
 
     /// When what ICMP reported is forgotten. It needs no timer: whoever sends may ask.
     pub(crate) fn next_search(&self) -> Option<Instant> {
-        self.reported.map(|(_, since)| since + SEARCH_AGAIN)
+        let reported = self.reported.as_ref()?;
+        Some(reported.1 + SEARCH_AGAIN)
     }
 
     /// Forgets what ICMP reported long ago; returns whether the MTU is larger now.
@@ -412,7 +412,8 @@ impl MtuState {
     /// The largest that may pass, without what probes found.
     fn known_max(&self) -> u16 {
         self.reported
-            .map_or(self.ceiling, |(mtu, _)| mtu.min(self.ceiling))
+            .as_ref()
+            .map_or(self.ceiling, |reported| reported.0.min(self.ceiling))
     }
 
     const fn reported_min(&self) -> u16 {
@@ -446,7 +447,7 @@ impl MtuState {
         self.may_fragment |= claimed < least;
         let mtu = claimed.max(least);
         if mtu < self.known_max() {
-            self.reported = Some((mtu, now));
+            self.reported = Some(Box::new((mtu, now)));
             self.clamp_search();
             self.count_anew();
         }
@@ -471,14 +472,14 @@ impl MtuState {
 
     fn begin_search(&mut self, now: Instant) {
         let high = self.known_max();
-        self.search = Some(Search {
+        self.search = Some(Box::new(Search {
             low: self.search_base().max(self.search_min()).min(high),
             high,
             probe: None,
             unknown: 0,
             since: now,
             is_pending: false,
-        });
+        }));
     }
 
     /// Linux `tcp_mtu_check_reprobe`: from what is in use up to what the ends allow.

@@ -9,6 +9,34 @@
 /// Offset of the first byte of data; the SYN stands in front of it.
 pub(crate) const FIRST_BYTE: u64 = 1;
 
+/// An offset that may not be set, as small as an offset: nothing that is marked lies at 0, in front
+/// of the SYN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+impl Mark {
+    /// Not set.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Set to `offset`, which is not 0.
+    #[inline]
+    pub(crate) const fn at(offset: u64) -> Self {
+        debug_assert!(offset > 0, "offset 0 is that of the SYN");
+        Self(offset)
+    }
+
+    /// The offset, where it is set.
+    #[inline]
+    pub(crate) fn get(self) -> Option<u64> {
+        self.is_set().then_some(self.0)
+    }
+
+    #[inline]
+    pub(crate) const fn is_set(self) -> bool {
+        self.0 > 0
+    }
+}
+
 /// How far the stream of one connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -58,6 +86,11 @@ impl Progress {
     /// Behind the last byte of data that was acknowledged.
     pub(crate) fn data_acked(&self) -> u64 {
         self.una.min(self.data_sent())
+    }
+
+    /// Bytes of data that were acknowledged.
+    pub(crate) fn acked_bytes(&self) -> u64 {
+        self.data_acked() - FIRST_BYTE
     }
 
     /// Bytes of data that were sent and not acknowledged.

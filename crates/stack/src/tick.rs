@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use base::{Instant, Rng};
 
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
 /// By how much the granularity grows from one level of the timer wheel to the next (Linux
 /// `LVL_CLK_SHIFT`: 3 bits).
 const LEVEL_FACTOR: u64 = 8;
@@ -19,8 +19,8 @@ const TICKS_BEFORE_EPOCH: u64 = 1 << 15;
 /// The timer clock of a host (rules 2.1 to 2.3; Linux `calc_index`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickClock {
-    /// Nanoseconds of one tick; 0: timers are exact.
-    tick_nanos: u64,
+    /// Nanoseconds of one tick, a second at most; 0: timers are exact.
+    tick_nanos: u32,
     /// Nanoseconds from tick number 0 to the epoch of `Instant`.
     before_epoch_nanos: u64,
     /// Ticks of one level of the wheel; 0: each timer is one tick exact.
@@ -32,10 +32,10 @@ impl TickClock {
     pub(crate) fn new(hz: u32, coarse_above_ticks: u32, phase_seed: u64) -> Self {
         let tick_nanos = match hz {
             0 => 0,
-            hz => NANOS_PER_SECOND / u64::from(hz),
+            hz => NANOS_PER_SECOND / hz,
         };
         let before_epoch_nanos =
-            Rng::new(phase_seed, "tick phase").below(tick_nanos * TICKS_BEFORE_EPOCH);
+            Rng::new(phase_seed, "tick phase").below(u64::from(tick_nanos) * TICKS_BEFORE_EPOCH);
         Self {
             tick_nanos,
             before_epoch_nanos,
@@ -47,7 +47,7 @@ impl TickClock {
     pub(crate) fn round_up(&self, duration: Duration) -> Duration {
         match self.tick_nanos {
             0 => duration,
-            tick => Duration::from_nanos(self.ticks_of(duration).saturating_mul(tick)),
+            tick => Duration::from_nanos(self.ticks_of(duration).saturating_mul(tick.into())),
         }
     }
 
@@ -59,12 +59,13 @@ impl TickClock {
         }
         let ticks = self.ticks_of(delay);
         let step = self.step_ticks(ticks);
-        let armed = now.as_nanos().saturating_add(self.before_epoch_nanos) / self.tick_nanos;
+        let tick = u64::from(self.tick_nanos);
+        let armed = now.as_nanos().saturating_add(self.before_epoch_nanos) / tick;
         // The wheel runs a timer at the end of the step that its time falls into.
         let fires = (armed.saturating_add(ticks) / step)
             .saturating_add(1)
             .saturating_mul(step);
-        let nanos = fires.saturating_mul(self.tick_nanos);
+        let nanos = fires.saturating_mul(tick);
         Instant::from_nanos(nanos.saturating_sub(self.before_epoch_nanos))
     }
 
@@ -75,9 +76,9 @@ impl TickClock {
             return now;
         }
         let counted = now.as_nanos().saturating_add(self.before_epoch_nanos);
-        let fires = (counted / self.tick_nanos)
+        let fires = (counted / self.tick_nanos())
             .saturating_add(1)
-            .saturating_mul(self.tick_nanos);
+            .saturating_mul(self.tick_nanos());
         Instant::from_nanos(fires.saturating_sub(self.before_epoch_nanos))
     }
 
@@ -85,7 +86,7 @@ impl TickClock {
     /// it lies at `edge`.
     #[inline]
     pub(crate) fn expiry_behind(&self, now: Instant, edge: Instant, delay: Duration) -> Instant {
-        let fine = self.tick_nanos * u64::from(self.coarse_above_ticks);
+        let fine = self.tick_nanos() * u64::from(self.coarse_above_ticks);
         if fine == 0 || nanos_of(delay) < fine {
             edge + delay
         } else {
@@ -96,17 +97,17 @@ impl TickClock {
     /// Nanoseconds of one tick; 0 where timers are exact.
     #[inline]
     pub(crate) const fn tick_nanos(&self) -> u64 {
-        self.tick_nanos
+        self.tick_nanos as u64
     }
 
     /// One tick; zero where timers are exact.
     pub(crate) const fn tick(&self) -> Duration {
-        Duration::from_nanos(self.tick_nanos)
+        Duration::from_nanos(self.tick_nanos())
     }
 
     /// `duration` in ticks, rounded up.
     fn ticks_of(&self, duration: Duration) -> u64 {
-        nanos_of(duration).div_ceil(self.tick_nanos)
+        nanos_of(duration).div_ceil(self.tick_nanos.into())
     }
 
     /// Granularity in ticks of a timer of so many ticks.
@@ -130,7 +131,7 @@ impl TickClock {
 /// Nanoseconds, up to the end of the range.
 #[inline]
 pub(crate) const fn nanos_of(duration: Duration) -> u64 {
-    let seconds = duration.as_secs().saturating_mul(NANOS_PER_SECOND);
+    let seconds = duration.as_secs().saturating_mul(NANOS_PER_SECOND as u64);
     seconds.saturating_add(duration.subsec_nanos() as u64)
 }
 
@@ -141,7 +142,7 @@ mod tests {
 
     const fn clock(hz: u32, coarse_above_ticks: u32, before_epoch_nanos: u64) -> TickClock {
         TickClock {
-            tick_nanos: NANOS_PER_SECOND / hz as u64,
+            tick_nanos: NANOS_PER_SECOND / hz,
             before_epoch_nanos,
             coarse_above_ticks,
         }

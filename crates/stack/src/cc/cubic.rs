@@ -35,12 +35,13 @@ pub struct Cubic {
     /// The window at the last reduction, lowered for fast convergence; 0: there was none.
     last_max: u32,
     epoch: Option<Epoch>,
-    /// Lowest round-trip time, in microseconds.
-    delay_min: Option<u64>,
+    /// Lowest round-trip time, in microseconds; 0: there was none.
+    delay_min: u64,
     /// One packet is gained for so many acknowledged.
     every: u32,
-    /// The window and the tick when `every` was computed.
-    computed: Option<(u32, u64)>,
+    /// The window when `every` was computed, and the tick; 0: it was not.
+    computed_window: u32,
+    computed_tick: u64,
 }
 
 /// Growth since a reduction, or since slow start ended.
@@ -61,15 +62,16 @@ impl Cubic {
     /// CUBIC that leaves slow start by `hystart`. `byte_counting`: see
     /// [`base::settings::Congestion`].
     #[must_use]
-    pub const fn new(hystart: HyStart, byte_counting: bool) -> Self {
+    pub fn new(hystart: HyStart, byte_counting: bool) -> Self {
         Self {
             byte_counting,
             detector: Detector::new(hystart),
             last_max: 0,
             epoch: None,
-            delay_min: None,
+            delay_min: 0,
             every: 0,
-            computed: None,
+            computed_window: 0,
+            computed_tick: 0,
         }
     }
 
@@ -81,8 +83,11 @@ impl Cubic {
             return;
         }
         let delay = micros(rtt).max(1);
-        let delay_min = self.delay_min.map_or(delay, |least| least.min(delay));
-        self.delay_min = Some(delay_min);
+        let delay_min = match self.delay_min {
+            0 => delay,
+            least => least.min(delay),
+        };
+        self.delay_min = delay_min;
         if window.in_slow_start() {
             self.detector.on_delay(window, ack, delay, delay_min);
         }
@@ -94,19 +99,15 @@ impl Cubic {
             epoch.acked += u64::from(acked);
         }
         let tick = now.as_nanos() / TICK.as_nanos() as u64;
-        let (unchanged, same_tick) = match self.computed {
-            Some((at, then)) => (
-                at == window && tick.saturating_sub(then) <= TICKS_UNCHANGED,
-                tick == then,
-            ),
-            None => (false, false),
-        };
-        if unchanged {
+        let then = self.computed_tick;
+        let same_tick = self.computed_window > 0 && tick == then;
+        if self.computed_window == window && tick.saturating_sub(then) <= TICKS_UNCHANGED {
             return;
         }
         if self.epoch.is_none() || !same_tick {
-            self.computed = Some((window, tick));
-            let delay = Duration::from_micros(self.delay_min.unwrap_or(0));
+            self.computed_window = window;
+            self.computed_tick = tick;
+            let delay = Duration::from_micros(self.delay_min);
             let last_max = self.last_max;
             let epoch = self
                 .epoch
@@ -356,7 +357,7 @@ mod tests {
         cubic.on_ack(&mut window, &ack(1));
         cubic.on_congestion(&window, Instant::ZERO);
         cubic.on_timeout(&mut window, Instant::ZERO);
-        assert_eq!((cubic.last_max, cubic.delay_min), (0, None));
+        assert_eq!((cubic.last_max, cubic.delay_min), (0, 0));
         assert!(cubic.epoch.is_none());
     }
 }

@@ -4,6 +4,8 @@
 //! (`hystart_update`), which ends slow start at once, and HyStart++ (RFC 9406), which first goes on
 //! more slowly and comes back where the delay was chance. Which one, and whether any, is a setting.
 
+use alloc::boxed::Box;
+
 use base::Instant;
 use base::settings::HyStart;
 
@@ -32,22 +34,23 @@ const CREDIT_MAX: u32 = 8;
 pub(super) enum Detector {
     Off,
     Classic(Classic),
-    PlusPlus(PlusPlus),
+    /// In a box: it has a round more to remember than Linux.
+    PlusPlus(Box<PlusPlus>),
 }
 
 impl Detector {
-    pub(super) const fn new(kind: HyStart) -> Self {
+    pub(super) fn new(kind: HyStart) -> Self {
         match kind {
             HyStart::Off => Self::Off,
             HyStart::Classic => Self::Classic(Classic {
                 round: None,
                 found: false,
             }),
-            HyStart::PlusPlus => Self::PlusPlus(PlusPlus {
+            HyStart::PlusPlus => Self::PlusPlus(Box::new(PlusPlus {
                 round: None,
                 last_delay_min: None,
                 css: None,
-            }),
+            })),
         }
     }
 

@@ -44,7 +44,7 @@ use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
 use shared::Queued;
-pub(crate) use shared::{RateLimit, Shared, WaitingAck};
+pub(crate) use shared::{Shared, Spread, WaitingAck};
 pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use base::settings::Congestion;
@@ -32,7 +33,15 @@ pub(super) struct Queued {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingAck {
     batch: u64,
-    place: usize,
+    /// Counted from 1.
+    place: NonZeroU32,
+}
+
+impl WaitingAck {
+    /// Counted from 0.
+    const fn index(self) -> usize {
+        self.place.get() as usize - 1
+    }
 }
 
 /// Everything of a host except its sockets.
@@ -54,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
     pub(super) controllers: Option<Box<dyn Controllers>>,
-    answers: RateLimit,
+    answers: Spread,
 }
 
 impl Shared {
@@ -72,7 +81,7 @@ impl Shared {
             events: VecDeque::new(),
             trace: None,
             controllers: None,
-            answers: RateLimit::bursting(system.answers_per_second),
+            answers: Spread::default(),
             system,
         }
     }
@@ -137,23 +146,24 @@ impl Shared {
     }
 
     /// Where the packet that was queued last waits.
-    pub(crate) fn last_place(&self) -> WaitingAck {
-        WaitingAck {
+    pub(crate) fn last_place(&self) -> Option<WaitingAck> {
+        let place = u32::try_from(self.outbox.len()).ok()?;
+        Some(WaitingAck {
             batch: self.batch,
-            place: self.outbox.len().saturating_sub(1),
-        }
+            place: NonZeroU32::new(place)?,
+        })
     }
 
     /// Whether the driver has had no chance yet to take that ACK.
     #[inline]
     pub(crate) fn waits_still(&self, waiting: WaitingAck) -> bool {
-        waiting.batch == self.batch && waiting.place < self.outbox.len()
+        waiting.batch == self.batch && waiting.index() < self.outbox.len()
     }
 
     /// Puts `ack` in the place of an older one that [waits still](Self::waits_still): what came in
     /// one batch is acknowledged at once, as Linux does it after GRO.
     pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: Packet) {
-        let queued = &mut self.outbox[waiting.place];
+        let queued = &mut self.outbox[waiting.index()];
         debug_assert_eq!(
             queued.packet.wire_bytes(),
             ack.wire_bytes(),
@@ -182,7 +192,9 @@ impl Shared {
 
     /// Whether the host may answer another segment that belongs to no living connection.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
-        let may = self.answers.take(now);
+        // All of a second at once, where there were none in the second before.
+        let per_second = self.system.answers_per_second;
+        let may = self.answers.take(now, per_second, per_second);
         if !may {
             self.counters.answers_suppressed += 1;
         }
@@ -216,47 +228,23 @@ fn is_bare_ack(packet: &Packet) -> bool {
     })
 }
 
-/// At most so many per second: one after the other, or some at once where there were few before.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RateLimit {
-    per_second: u32,
-    /// How many may come at once.
-    burst: u32,
-    /// When all that was taken would have been spread evenly.
-    spread_until: Instant,
+/// When all that was taken of a rate limit would have been spread evenly.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spread {
+    until: Instant,
 }
 
-impl RateLimit {
-    /// Evenly spread.
-    pub(crate) const fn spaced(per_second: u32) -> Self {
-        Self {
-            per_second,
-            burst: 1,
-            spread_until: Instant::ZERO,
-        }
-    }
-
-    /// All of a second at once where there were none in the second before.
-    pub(crate) const fn bursting(per_second: u32) -> Self {
-        Self {
-            burst: per_second,
-            ..Self::spaced(per_second)
-        }
-    }
-
-    pub(crate) const fn set_rate(&mut self, per_second: u32) {
-        self.per_second = per_second;
-    }
-
-    /// Whether there is one more; it is used then.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let Some(spacing) = Duration::from_secs(1).checked_div(self.per_second) else {
+impl Spread {
+    /// Whether there is one more of so many per second, of which `burst` may come at once; it is
+    /// used then.
+    pub(crate) fn take(&mut self, now: Instant, per_second: u32, burst: u32) -> bool {
+        let Some(spacing) = Duration::from_secs(1).checked_div(per_second) else {
             return false;
         };
-        let ahead = spacing.saturating_mul(self.burst.saturating_sub(1));
-        let may = self.spread_until.since(now) <= ahead;
+        let ahead = spacing.saturating_mul(burst.saturating_sub(1));
+        let may = self.until.since(now) <= ahead;
         if may {
-            self.spread_until = self.spread_until.max(now) + spacing;
+            self.until = self.until.max(now) + spacing;
         }
         may
     }
@@ -268,18 +256,20 @@ mod tests {
 
     #[test]
     fn answers_are_limited_by_the_second() {
-        let check = |mut limit: RateLimit, millis: &[u64], expected: &[bool]| {
+        let check = |per_second, burst, millis: &[u64], expected: &[bool]| {
+            let mut limit = Spread::default();
+            let at = |millis: &u64| Instant::from_nanos(millis * 1_000_000);
             let taken: alloc::vec::Vec<bool> = millis
                 .iter()
-                .map(|millis| limit.take(Instant::from_nanos(millis * 1_000_000)))
+                .map(|millis| limit.take(at(millis), per_second, burst))
                 .collect();
             assert_eq!(taken, expected);
         };
         let times = [0, 10, 20, 999, 1000, 1001, 1600];
         let spaced = [true, false, false, true, false, false, true];
-        check(RateLimit::spaced(2), &times, &spaced);
+        check(2, 1, &times, &spaced);
         let bursting = [true, true, false, true, true, false, true];
-        check(RateLimit::bursting(2), &times, &bursting);
-        check(RateLimit::spaced(0), &[0, 5000], &[false, false]);
+        check(2, 2, &times, &bursting);
+        check(0, 1, &[0, 5000], &[false, false]);
     }
 }

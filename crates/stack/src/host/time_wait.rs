@@ -6,7 +6,7 @@ use core::time::Duration;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::shared::RateLimit;
+use super::shared::Spread;
 use crate::packet::{Segment, SegmentOptions, Timestamps};
 
 /// A port pair that stays used, so that old segments do not reach a new connection.
@@ -28,8 +28,9 @@ pub(crate) struct TimeWait {
     pub(crate) hop_limit: u8,
     /// Linux waits anew after any segment of the peer, others after a FIN only.
     pub(crate) any_restarts: bool,
-    /// Of answers to what carries no data.
-    pub(crate) answers: RateLimit,
+    /// Answers to what carries no data, and how many there may be.
+    pub(crate) answers: Spread,
+    pub(crate) answers_per_second: u32,
 }
 
 /// What a segment does there.
@@ -95,7 +96,7 @@ impl TimeWait {
     /// so that two confused ends do not keep each other busy (Linux `tcp_oow_rate_limited`).
     pub(crate) fn may_answer(&mut self, now: Instant, segment: &Segment) -> bool {
         let carries = segment.sequence_bytes() > 0 && !segment.flags.contains(TcpFlags::SYN);
-        carries || self.answers.take(now)
+        carries || self.answers.take(now, self.answers_per_second, 1)
     }
 
     /// How far the clock of a segment is ahead of the last one; 0 where that is not known.
@@ -155,7 +156,8 @@ mod tests {
             due: Instant::ZERO,
             hop_limit: 64,
             any_restarts: true,
-            answers: RateLimit::spaced(2),
+            answers: Spread::default(),
+            answers_per_second: 2,
         }
     }
 

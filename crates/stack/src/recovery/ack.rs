@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use base::settings::RtoRule;
+use base::settings::{RtoRule, Validation};
 use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
@@ -15,6 +15,7 @@ use super::records::{Delivered, Scoreboard};
 use super::undo::is_before;
 use super::{AckInput, AckOutcome, LossRecovery, REORDERING_MAX};
 use crate::cc::AckSample;
+use crate::progress::Mark;
 
 /// What is known of the ACK that is being processed.
 #[derive(Debug)]
@@ -231,14 +232,16 @@ impl LossRecovery {
             // What begins with the first missing byte, or before it, is no hole (Linux
             // `tcp_is_sackblock_valid`).
             if start >= end || end > self.board.next() || start <= una {
-                self.stats.sack_rejected += u64::from(end > una);
+                if end > una {
+                    self.stats.make().sack_rejected += 1;
+                }
                 continue;
             }
             self.process_sack_block((start, end), pass);
         }
         // In Loss the marks say nothing of order, unless the timeout may still be undone.
         if pass.lowest_original < u64::MAX
-            && (self.state != CongestionState::Loss || self.undo.marker.is_some())
+            && (self.state != CongestionState::Loss || self.has_undo())
             && pass.lowest_original < pass.prior_highest
         {
             self.on_reordering(pass.lowest_original);
@@ -271,21 +274,22 @@ impl LossRecovery {
     /// The peer reports what it got twice (Linux `tcp_dsack_seen`).
     fn process_dsack(&mut self, (start, end): (u64, u64), pass: &mut Pass) {
         if start >= end || end > self.board.next() {
-            self.stats.sack_rejected += 1;
+            self.stats.make().sack_rejected += 1;
             return;
         }
         let packets = (end - start).div_ceil(u64::from(self.mss));
-        self.dsacked_packets += packets;
-        self.stats.dsacks += packets;
-        if packets == 1 && self.probe.high == Some(end) {
+        let stats = self.stats.make();
+        stats.dsacks += packets;
+        let exceeds_sent = stats.dsacks > stats.retransmitted_packets;
+        if packets == 1 && self.probe.high == Mark::at(end) {
             pass.is_dsack_of_probe = true;
         }
-        if self.dsacked_packets > self.stats.retransmitted_packets {
+        if exceeds_sent {
             // We never sent so much twice: the network doubled it, or the peer lies.
             return;
         }
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-        if self.stats.reordering_seen > 0 && !pass.is_dsack_of_probe {
+        if self.has_seen_reordering() && !pass.is_dsack_of_probe {
             self.rack.on_dsack();
         }
         pass.is_dsack = true;
@@ -294,7 +298,9 @@ impl LossRecovery {
             pass.lowest_original = pass.lowest_original.min(start);
         }
         self.rate.count(packets, pass.ece);
-        self.undo.on_duplicate(end, packets);
+        if let Some(reduction) = self.reduction.as_mut() {
+            reduction.undo.on_duplicate(end, packets);
+        }
     }
 
     /// Linux `tcp_clean_rtx_queue`.
@@ -353,8 +359,15 @@ impl LossRecovery {
                 RtoRule::Linux => degree,
                 RtoRule::Rfc6298 => degree.max(self.reordering),
             };
-            self.stats.reordering_seen += 1;
+            self.stats.make().reordering_seen += 1;
         }
+    }
+
+    /// Whether packets were seen to overtake each other.
+    pub(super) fn has_seen_reordering(&self) -> bool {
+        self.stats
+            .as_ref()
+            .is_some_and(|stats| stats.reordering_seen > 0)
     }
 
     /// A packet at `low` arrived after ones far above it (Linux `tcp_check_sack_reordering`).
@@ -369,7 +382,7 @@ impl LossRecovery {
             let degree = u32::try_from(distance.div_ceil(mss)).unwrap_or(REORDERING_MAX);
             self.reordering = degree.min(REORDERING_MAX);
         }
-        self.stats.reordering_seen += 1;
+        self.stats.make().reordering_seen += 1;
     }
 
     /// Linux `tcp_ack_update_rtt`.
@@ -402,8 +415,9 @@ impl LossRecovery {
             && self.board.una() - pass.prior_una < u64::from(self.mss);
         self.rtt
             .on_min_sample(now, latest.unwrap_or(smooth), is_delayed);
+        let (una, next) = (self.board.una(), self.board.next());
         self.rtt
-            .on_sample(smooth, self.board.una(), self.board.next());
+            .on_sample(&self.settings.recovery, smooth, una, next);
         // What was SACKed left before the first unaccounted packet did: the timer may start anew
         // without being put off for ever.
         let sack_rtt = since(pass.sacked_sent.first);
@@ -413,15 +427,17 @@ impl LossRecovery {
 
     /// Linux `tcp_process_tlp_ack`.
     fn process_probe_ack(&mut self, input: &AckInput<'_>, pass: &Pass) {
-        let Some(high) = self.probe.high else { return };
+        let Some(high) = self.probe.high.get() else {
+            return;
+        };
         if input.ack < high {
             return;
         }
         if !self.probe.is_retransmit || pass.is_dsack_of_probe {
-            self.probe.high = None;
+            self.probe.high = Mark::NONE;
         } else if input.ack > high {
             // It moved on and nobody reported a duplicate: the probe repaired a loss.
-            self.stats.tlp_recoveries += 1;
+            self.stats.make().tlp_recoveries += 1;
             self.begin_reduction(pass.now);
             self.state = CongestionState::Cwr;
             self.end_reduction();
@@ -432,7 +448,7 @@ impl LossRecovery {
             || input.is_window_update
             || pass.acked > 0)
         {
-            self.probe.high = None;
+            self.probe.high = Mark::NONE;
         }
     }
 
@@ -467,7 +483,9 @@ impl LossRecovery {
                 is_paced: self.is_paced(),
             };
             self.cc.on_ack(&mut self.window, &sample);
-            self.usage.on_ack(pass.now, pass.acked, self.rtt.srtt());
+            if self.settings.congestion.validation == Validation::Rfc7661 {
+                self.usage.on_ack(pass.now, pass.acked, self.rtt.srtt());
+            }
             let counted = if is_reordered { delivered } else { pass.acked };
             if counted > 0 && !self.is_reducing() && !self.cc.is_in_charge() {
                 self.usage.on_window_set(pass.now);
@@ -475,7 +493,7 @@ impl LossRecovery {
         }
         let reduces = self.is_reducing() && !self.cc.is_in_charge() && self.settings.recovery.prr;
         if reduces && delivered > 0 && self.window.prior_cwnd > 0 {
-            self.window.cwnd = self.prr.on_ack(&PrrInput {
+            self.window.cwnd = self.reduction.make().prr.on_ack(&PrrInput {
                 ssthresh: self.window.ssthresh,
                 prior_cwnd: self.window.prior_cwnd,
                 in_flight: self.board.in_flight(),

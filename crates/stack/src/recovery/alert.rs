@@ -12,6 +12,7 @@ use super::prr::Prr;
 use super::rack::ReorderInput;
 use super::records::Expired;
 use crate::cc::SSTHRESH_INFINITE;
+use crate::progress::Mark;
 
 impl LossRecovery {
     /// An ACK that is not simply good news, or any ACK outside of Open.
@@ -26,7 +27,7 @@ impl LossRecovery {
             return;
         }
         if self.state == CongestionState::Open {
-            self.undo.forget_retransmissions();
+            self.forget_retransmissions();
         } else if self.board.una() >= self.high && self.leave_at_high(pass.echo) {
             return;
         }
@@ -149,7 +150,7 @@ impl LossRecovery {
     /// RACK: marks what is overdue, and arms the timer for what may still come.
     pub(super) fn look_for_expired(&mut self, now: Instant) -> Expired {
         let window = self.rack.reorder_window(&ReorderInput {
-            reordering_seen: self.stats.reordering_seen > 0,
+            reordering_seen: self.has_seen_reordering(),
             is_recovering: matches!(
                 self.state,
                 CongestionState::Recovery | CongestionState::Loss
@@ -159,10 +160,10 @@ impl LossRecovery {
             min_rtt: self.rtt.min_rtt(),
             srtt: self.rtt.srtt(),
         });
-        let patience = self.rack.rtt + window;
+        let patience = self.rack.rtt() + window;
         let expired = self.board.expire(now, self.rack.latest, patience);
         if expired.lost_retransmission {
-            self.stats.lost_retransmissions += 1;
+            self.stats.make().lost_retransmissions += 1;
         }
         if let Some(sent) = expired.waiting {
             self.arm_reorder(now, (sent + patience).since(now));
@@ -178,12 +179,14 @@ impl LossRecovery {
     /// Linux `tcp_try_to_open`.
     fn try_to_open(&mut self, pass: &Pass) {
         if !self.board.is_any_retransmitted() {
-            self.undo.forget_retransmissions();
+            self.forget_retransmissions();
         }
         if pass.ece {
             let before = self.state;
             self.enter_cwr(pass.now);
-            self.stats.ecn_reductions += u64::from(before != self.state);
+            if before != self.state {
+                self.stats.make().ecn_reductions += 1;
+            }
         }
         if self.state != CongestionState::Cwr {
             self.keep_open();
@@ -205,12 +208,11 @@ impl LossRecovery {
 
     /// Linux `tcp_enter_recovery`.
     pub(super) fn enter_recovery(&mut self, now: Instant, ece: bool) {
-        self.stats.fast_recoveries += 1;
+        self.stats.make().fast_recoveries += 1;
         if !self.board.is_any_retransmitted() {
-            self.undo.forget_retransmissions();
+            self.forget_retransmissions();
         }
-        self.undo
-            .begin(self.board.una(), self.retransmissions_in_flight());
+        self.begin_undo();
         if !self.is_reducing() {
             self.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
             self.begin_reduction(now);
@@ -222,7 +224,7 @@ impl LossRecovery {
     /// Packets of which a retransmission is in flight, a tail-loss probe among them (Linux
     /// `tcp_init_undo`).
     pub(super) fn retransmissions_in_flight(&self) -> u32 {
-        let probes = u32::from(self.probe.high.is_some() && self.probe.is_retransmit);
+        let probes = u32::from(self.probe.high.is_set() && self.probe.is_retransmit);
         self.board.retransmitted() + probes
     }
 
@@ -233,7 +235,7 @@ impl LossRecovery {
             self.state,
             CongestionState::Open | CongestionState::Disorder
         ) {
-            self.undo.end();
+            self.end_undo();
             self.begin_reduction(now);
             self.state = CongestionState::Cwr;
         }
@@ -242,11 +244,11 @@ impl LossRecovery {
     /// Linux `tcp_init_cwnd_reduction`.
     pub(super) fn begin_reduction(&mut self, now: Instant) {
         self.high = self.board.next();
-        self.probe.high = None;
+        self.probe.high = Mark::NONE;
         self.window.credit = 0;
         self.shrink_to_used();
         self.window.prior_cwnd = self.window.cwnd;
-        self.prr = Prr::default();
+        self.reduction.make().prr = Prr::default();
         self.window.ssthresh = self.cc.on_congestion(&self.window, now);
         self.owes_cwr = true;
         if !self.settings.recovery.prr && !self.cc.is_in_charge() {
@@ -268,7 +270,7 @@ impl LossRecovery {
         if self.cc.is_in_charge() {
             return;
         }
-        let stands = self.state == CongestionState::Cwr || self.undo.marker.is_some();
+        let stands = self.state == CongestionState::Cwr || self.has_undo();
         if self.window.ssthresh < SSTHRESH_INFINITE && stands {
             self.window.cwnd = self.window.ssthresh.max(1);
         }

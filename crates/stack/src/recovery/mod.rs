@@ -30,7 +30,8 @@ use base::{CongestionState, Instant, Rate};
 
 use crate::Arc;
 use crate::cc::{CongestionControl, Window};
-use crate::progress::Progress;
+use crate::progress::{Mark, Progress};
+use crate::rare::Rare;
 use crate::tick::TickClock;
 
 use prr::Prr;
@@ -149,11 +150,18 @@ pub struct RecoveryStats {
 #[derive(Clone, Copy, Debug, Default)]
 struct TailProbe {
     /// `next` when the probe left.
-    high: Option<u64>,
+    high: Mark,
     /// It retransmitted the last segment.
     is_retransmit: bool,
     /// The connection was told to send one.
     is_due: bool,
+}
+
+/// What is remembered of a reduction of the window.
+#[derive(Clone, Debug, Default)]
+struct Reduction {
+    prr: Prr,
+    undo: Undo,
 }
 
 /// Loss recovery of one connection.
@@ -172,8 +180,8 @@ pub(crate) struct LossRecovery {
     board: Scoreboard,
     rtt: RttEstimator,
     rack: Rack,
-    prr: Prr,
-    undo: Undo,
+    /// The present reduction, or the last.
+    reduction: Rare<Reduction>,
     rate: RateSampler,
     usage: Usage,
     timer: Option<(RecoveryTimer, Instant)>,
@@ -197,8 +205,8 @@ pub(crate) struct LossRecovery {
     probe: TailProbe,
     last_sent: Option<Instant>,
     pacing_rate: Rate,
-    dsacked_packets: u64,
-    stats: RecoveryStats,
+    /// On most paths nothing is lost, so that there is nothing to count.
+    stats: Rare<RecoveryStats>,
 }
 
 impl LossRecovery {
@@ -221,8 +229,7 @@ impl LossRecovery {
             board: Scoreboard::default(),
             rtt: RttEstimator::new(&settings.recovery, tick),
             rack: Rack::default(),
-            prr: Prr::default(),
-            undo: Undo::default(),
+            reduction: Rare::NONE,
             rate: RateSampler::default(),
             usage: Usage::default(),
             timer: None,
@@ -238,8 +245,7 @@ impl LossRecovery {
             probe: TailProbe::default(),
             last_sent: None,
             pacing_rate: Rate::default(),
-            dsacked_packets: 0,
-            stats: RecoveryStats::default(),
+            stats: Rare::NONE,
         }
     }
 
@@ -263,15 +269,15 @@ impl LossRecovery {
         match rtt {
             Some(rtt) => {
                 self.rtt.on_min_sample(now, rtt, false);
-                self.rtt.on_sample(rtt, 1, 1);
+                self.rtt.on_sample(&self.settings.recovery, rtt, 1, 1);
             }
-            None => self.rtt.on_lost_handshake(),
+            None => self.rtt.on_lost_handshake(&self.settings.recovery),
         }
         self.window.cwnd = self.initial_window();
         if syn_retransmits > 1 {
             self.window.cwnd = 1;
         }
-        self.usage.reset(now);
+        self.usage.reset(now, self.settings.congestion.validation);
         self.cc.on_start(&mut self.window, now);
         self.update_pacing_rate();
     }
@@ -282,9 +288,9 @@ impl LossRecovery {
         if self.settings.recovery.dupack_threshold != settings.recovery.dupack_threshold {
             self.reordering = settings.recovery.dupack_threshold;
         }
-        self.settings = Arc::clone(settings);
+        let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
         self.change_detection();
-        self.rtt.configure(&settings.recovery);
+        self.rtt.configure(&before.recovery, &settings.recovery);
         self.update_pacing_rate();
     }
 
@@ -333,7 +339,7 @@ impl LossRecovery {
         let packets = self.board.packets_out() - before;
         self.last_sent = Some(now);
         if self.is_reducing() {
-            self.prr.out += u64::from(packets);
+            self.reduction.make().prr.out += u64::from(packets);
         }
         if self.probe.is_due {
             self.on_probe_sent(now, false);
@@ -370,18 +376,18 @@ impl LossRecovery {
         };
         let packets = self.board.retransmit((start, end), &retransmission);
         if !is_probe {
-            self.undo.on_retransmit(packets, timestamp);
+            self.reduction.make().undo.on_retransmit(packets, timestamp);
         }
         self.forces_retransmission = false;
-        self.stats.retransmitted_packets += u64::from(packets);
-        self.stats.retransmitted_bytes += self.board.data_bytes(start, end);
+        self.stats.make().retransmitted_packets += u64::from(packets);
+        self.stats.make().retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
         if is_probe {
             self.on_probe_sent(now, true);
             return;
         }
         if self.is_reducing() {
-            self.prr.out += u64::from(packets);
+            self.reduction.make().prr.out += u64::from(packets);
         }
         if is_head && !matches!(self.timer, Some((RecoveryTimer::Reorder, _))) {
             self.timer = None;
@@ -508,8 +514,8 @@ impl LossRecovery {
     }
 
     /// Counters.
-    pub(crate) fn stats(&self) -> &RecoveryStats {
-        &self.stats
+    pub(crate) fn stats(&self) -> RecoveryStats {
+        self.stats.value()
     }
 
     /// Name of the congestion control.

@@ -18,7 +18,7 @@ pub(super) struct Rack {
     /// When the segment left that was sent last among the delivered ones, and its end.
     pub(super) latest: (Instant, u64),
     /// Its round-trip time.
-    pub(super) rtt: Duration,
+    rtt_nanos: u64,
     /// Something was delivered since losses were last looked for.
     pub(super) is_advanced: bool,
     steps: u32,
@@ -32,7 +32,7 @@ impl Default for Rack {
     fn default() -> Self {
         Self {
             latest: (Instant::ZERO, 0),
-            rtt: Duration::ZERO,
+            rtt_nanos: 0,
             is_advanced: false,
             steps: 1,
             persistence: 0,
@@ -58,6 +58,11 @@ pub(super) struct ReorderInput {
 }
 
 impl Rack {
+    /// Round-trip time of the latest delivered segment.
+    pub(super) const fn rtt(&self) -> Duration {
+        Duration::from_nanos(self.rtt_nanos)
+    }
+
     /// A segment was delivered.
     pub(super) fn on_delivered(
         &mut self,
@@ -67,13 +72,13 @@ impl Rack {
         was_retransmitted: bool,
         min_rtt: Option<Duration>,
     ) {
-        let rtt = now.since(sent);
-        if was_retransmitted && min_rtt.is_some_and(|min| rtt < min) {
+        let nanos = now.as_nanos().saturating_sub(sent.as_nanos());
+        if was_retransmitted && min_rtt.is_some_and(|min| Duration::from_nanos(nanos) < min) {
             // The original arrived, or an earlier retransmission: its time says nothing.
             return;
         }
         self.is_advanced = true;
-        self.rtt = rtt;
+        self.rtt_nanos = nanos;
         self.latest = self.latest.max((sent, end));
     }
 

@@ -9,6 +9,7 @@ use core::time::Duration;
 use base::{Instant, Rate};
 
 use crate::cc::RateSample;
+use crate::progress::Mark;
 
 /// What a record remembers from its sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +44,18 @@ pub(super) struct RateSampler {
     delivered_ce: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// `Some`: samples are limited by the application until so much is delivered.
-    app_limited_until: Option<u64>,
-    /// The last sample that says something of the path: packets, interval, limited by the
-    /// application.
-    last: Option<(u32, Duration, bool)>,
+    /// Samples are limited by the application until so much is delivered.
+    app_limited_until: Mark,
+    /// The last sample that says something of the path.
+    last: Option<Last>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    packets: u32,
+    /// The interval.
+    nanos: u64,
+    is_app_limited: bool,
 }
 
 impl RateSampler {
@@ -76,7 +84,7 @@ impl RateSampler {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
-            is_app_limited: self.app_limited_until.is_some(),
+            is_app_limited: self.app_limited_until.is_set(),
         }
     }
 
@@ -109,9 +117,10 @@ impl RateSampler {
     ) -> Option<RateSample> {
         if self
             .app_limited_until
+            .get()
             .is_some_and(|until| self.delivered > until)
         {
-            self.app_limited_until = None;
+            self.app_limited_until = Mark::NONE;
         }
         if newly_delivered > 0 {
             self.delivered_at = now;
@@ -122,11 +131,17 @@ impl RateSampler {
             return None;
         }
         let delivered = u32::try_from(self.delivered - prior.delivered).unwrap_or(u32::MAX);
-        let is_higher = self.last.is_none_or(|(packets, time, _)| {
-            u128::from(delivered) * time.as_nanos() >= u128::from(packets) * interval.as_nanos()
+        let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        let is_higher = self.last.is_none_or(|last| {
+            u128::from(delivered) * u128::from(last.nanos)
+                >= u128::from(last.packets) * u128::from(nanos)
         });
         if !prior.is_app_limited || is_higher {
-            self.last = Some((delivered, interval, prior.is_app_limited));
+            self.last = Some(Last {
+                packets: delivered,
+                nanos,
+                is_app_limited: prior.is_app_limited,
+            });
         }
         Some(RateSample {
             delivered,
@@ -139,14 +154,15 @@ impl RateSampler {
 
     /// The application has nothing more to send while the window is open.
     pub(super) fn mark_app_limited(&mut self, in_flight: u32) {
-        self.app_limited_until = Some((self.delivered + u64::from(in_flight)).max(1));
+        self.app_limited_until = Mark::at((self.delivered + u64::from(in_flight)).max(1));
     }
 
     /// The last rate, and whether the application limited it.
     pub(super) fn rate(&self, mss: u32) -> Option<(Rate, bool)> {
-        let (packets, interval, is_app_limited) = self.last?;
-        let bytes = u64::from(packets) * u64::from(mss);
-        Some((Rate::of(bytes, interval), is_app_limited))
+        let last = self.last?;
+        let bytes = u64::from(last.packets) * u64::from(mss);
+        let interval = Duration::from_nanos(last.nanos);
+        Some((Rate::of(bytes, interval), last.is_app_limited))
     }
 }
 

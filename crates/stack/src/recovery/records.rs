@@ -7,36 +7,19 @@
 //!
 //! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
 
+mod flight;
 mod outstanding;
 mod record;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 
 use base::Instant;
 
 use super::rate::SentState;
 use crate::progress::Progress;
-use crate::shrink::shrink_empty;
-use outstanding::Outstanding;
+use crate::rare::Rare;
+use flight::{Flight, Run, SentRange};
 pub(super) use record::{Delivered, Record, Retransmission};
-
-/// How far back the end of a wait is looked for.
-const LOOK_BACK_MAX: usize = 32;
-
-/// Neighbouring packets that were SACKed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    end: u64,
-    packets: u32,
-}
-
-/// A range that left at one time; what is left of it in `outstanding` with that time counts.
-#[derive(Clone, Copy, Debug)]
-struct SentRange {
-    sent: Instant,
-    start: u64,
-    end: u64,
-}
 
 /// What the search for expired records found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,16 +34,8 @@ pub(super) struct Expired {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     progress: Progress,
-    outstanding: Outstanding,
-    runs: BTreeMap<u64, Run>,
-    /// Starts of the lost records that were not retransmitted yet.
-    to_retransmit: BTreeSet<u64>,
-    /// In the order of sending; entries may be outdated.
-    by_time: VecDeque<SentRange>,
-    /// End of the highest SACKed record.
-    highest_sack: u64,
-    /// Counting duplicates found everything below lost already.
-    counted_below: u64,
+    /// Exists while something is out: most connections are idle most of the time.
+    flight: Rare<Flight>,
     packets_out: u32,
     sacked: u32,
     lost: u32,
@@ -111,7 +86,6 @@ impl Scoreboard {
     pub(super) fn is_any_retransmitted(&self) -> bool {
         self.retransmitted > 0
             || self
-                .outstanding
                 .first()
                 .is_some_and(|(_, record)| record.was_retransmitted)
     }
@@ -122,7 +96,8 @@ impl Scoreboard {
         if self.sacked == 0 {
             self.una()
         } else {
-            self.highest_sack.max(self.una())
+            let highest = self.flight.as_ref().map_or(0, |flight| flight.highest_sack);
+            highest.max(self.una())
         }
     }
 
@@ -133,26 +108,38 @@ impl Scoreboard {
 
     /// Whether all of `start..end` is SACKed.
     pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
-        let run = self.runs.range(..=start).next_back();
+        let run = self
+            .flight
+            .as_ref()
+            .and_then(|it| it.runs.range(..=start).next_back());
         start >= self.una() && run.is_some_and(|(_, run)| end <= run.end)
     }
 
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
-        self.runs
-            .first_key_value()
-            .is_some_and(|(&start, _)| start <= self.una())
+        let first = self
+            .flight
+            .as_ref()
+            .and_then(|it| it.runs.first_key_value());
+        first.is_some_and(|(&start, _)| start <= self.una())
     }
 
     /// When the first unaccounted record left last.
     pub(super) fn head_sent(&self) -> Option<Instant> {
-        Some(self.outstanding.first()?.1.sent)
+        Some(self.first()?.1.sent)
+    }
+
+    /// The first unaccounted record and its start.
+    fn first(&self) -> Option<(u64, &Record)> {
+        self.flight.as_ref()?.outstanding.first()
     }
 
     /// Without SACK, `sacked` counts the duplicate ACKs (Linux `tcp_add_reno_sack`).
     pub(super) fn set_duplicates(&mut self, count: u32) {
         debug_assert!(
-            self.runs.is_empty(),
+            self.flight
+                .as_ref()
+                .is_none_or(|flight| flight.runs.is_empty()),
             "duplicates are counted without SACK only"
         );
         self.sacked = count;
@@ -182,9 +169,10 @@ impl Scoreboard {
             is_retransmitted: false,
             was_retransmitted: false,
         };
-        self.outstanding.push(start, record);
         self.packets_out += packets;
-        self.remember(now, start, end);
+        let flight = self.flight.make();
+        flight.outstanding.push(start, record);
+        flight.remember(now, start, end);
     }
 
     /// `start..end` left again. Returns its packets.
@@ -200,7 +188,10 @@ impl Scoreboard {
         self.cut(end);
         let fin_end = self.fin_end();
         let mut packets = 0;
-        for (&start, record) in self.outstanding.up_to(end).range_mut(start..end) {
+        let Some(flight) = self.flight.as_mut() else {
+            return packets;
+        };
+        for (&start, record) in flight.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_retransmitted);
             record.segment = segment;
             record.packets = packets_of(start, record.end, segment, fin_end);
@@ -209,7 +200,7 @@ impl Scoreboard {
                 self.lost = self.lost + record.packets - was.0;
             }
             if record.waits() && is_in_flight {
-                self.to_retransmit.remove(&start);
+                flight.to_retransmit.remove(&start);
             }
             record.is_retransmitted |= is_in_flight;
             let counts = if record.is_retransmitted {
@@ -224,7 +215,7 @@ impl Scoreboard {
             record.state = state;
             packets += record.packets;
         }
-        self.remember(now, start, end);
+        flight.remember(now, start, end);
         packets
     }
 
@@ -232,7 +223,9 @@ impl Scoreboard {
     /// included; `visit` hears of the others.
     pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {
         let mut packets = 0;
-        while let Some((start, mut record)) = self.outstanding.pop_below(ack) {
+        while let Some(flight) = self.flight.as_mut()
+            && let Some((start, mut record)) = flight.outstanding.pop_below(ack)
+        {
             let left = if record.end > ack {
                 packets_of(ack, record.end, record.segment, self.fin_end()).min(record.packets)
             } else {
@@ -249,25 +242,31 @@ impl Scoreboard {
             packets += taken;
             if left > 0 {
                 record.packets = left;
+                let flight = self.flight.make();
                 if record.waits() {
-                    self.to_retransmit.insert(ack);
+                    flight.to_retransmit.insert(ack);
                 }
-                self.outstanding.up_to(ack).insert(ack, record);
+                flight.outstanding.up_to(ack).insert(ack, record);
             }
         }
         packets += self.acknowledge_runs(ack);
         self.progress.on_acked(ack);
-        self.outstanding.release();
-        while self.by_time.front().is_some_and(|range| range.end <= ack) {
-            self.by_time.pop_front();
+        if let Some(flight) = self.flight.as_mut() {
+            if flight.outstanding.is_empty() && flight.runs.is_empty() {
+                self.flight = Rare::NONE;
+            } else {
+                flight.forget_sent(ack);
+            }
         }
-        shrink_empty(&mut self.by_time);
         packets
     }
 
     fn acknowledge_runs(&mut self, ack: u64) -> u32 {
         let mut packets = 0;
-        while let Some(entry) = self.runs.first_entry() {
+        let Some(flight) = self.flight.as_mut() else {
+            return packets;
+        };
+        while let Some(entry) = flight.runs.first_entry() {
             let start = *entry.key();
             if start >= ack {
                 break;
@@ -283,7 +282,7 @@ impl Scoreboard {
                     end: run.end,
                     packets: run.packets - taken,
                 };
-                self.runs.insert(ack, rest);
+                flight.runs.insert(ack, rest);
                 taken
             };
             packets += taken;
@@ -310,16 +309,17 @@ impl Scoreboard {
                 }
                 self.cut(at + whole);
             }
-            let record = self
+            let flight = self.flight.make();
+            let record = flight
                 .outstanding
                 .up_to(end)
                 .remove(&at)
                 .expect("it was found above");
+            flight.highest_sack = flight.highest_sack.max(record.end);
+            flight.add_run(at, record.end, record.packets);
             self.release(&record, at, record.packets);
             self.packets_out += record.packets;
             self.sacked += record.packets;
-            self.highest_sack = self.highest_sack.max(record.end);
-            self.add_run(at, record.end, record.packets);
             packets += record.packets;
             visit(&Delivered {
                 start: at,
@@ -333,7 +333,10 @@ impl Scoreboard {
 
     /// The start of the first whole segment at or above `offset`; cuts its record there.
     fn whole_segments_from(&mut self, offset: u64) -> u64 {
-        let before = self.outstanding.up_to(offset).range(..offset);
+        let Some(flight) = self.flight.as_mut() else {
+            return offset;
+        };
+        let before = flight.outstanding.up_to(offset).range(..offset);
         let Some((&at, record)) = before.into_iter().next_back() else {
             return offset;
         };
@@ -346,20 +349,6 @@ impl Scoreboard {
         from
     }
 
-    fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
-        if let Some((&before, run)) = self.runs.range(..start).next_back()
-            && run.end == start
-        {
-            packets += run.packets;
-            start = before;
-        }
-        if let Some(after) = self.runs.remove(&end) {
-            packets += after.packets;
-            end = after.end;
-        }
-        self.runs.insert(start, Run { end, packets });
-    }
-
     /// `packets` of a record that leaves `outstanding` are not in flight any more.
     fn release(&mut self, record: &Record, start: u64, packets: u32) {
         self.packets_out -= packets;
@@ -369,15 +358,20 @@ impl Scoreboard {
         if record.is_retransmitted {
             self.retransmitted -= packets;
         }
-        if record.waits() {
-            self.to_retransmit.remove(&start);
+        if record.waits()
+            && let Some(flight) = self.flight.as_mut()
+        {
+            flight.to_retransmit.remove(&start);
         }
     }
 
     /// Cuts the record that `offset` lies inside, if any.
     fn cut(&mut self, offset: u64) {
         let fin_end = self.fin_end();
-        let before = self.outstanding.up_to(offset).range_mut(..offset);
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
+        let before = flight.outstanding.up_to(offset).range_mut(..offset);
         let Some((&start, record)) = before.into_iter().next_back() else {
             return;
         };
@@ -398,9 +392,9 @@ impl Scoreboard {
             self.retransmitted = self.retransmitted + after - before;
         }
         if tail.waits() {
-            self.to_retransmit.insert(offset);
+            flight.to_retransmit.insert(offset);
         }
-        self.outstanding.up_to(offset).insert(offset, tail);
+        flight.outstanding.up_to(offset).insert(offset, tail);
     }
 
     fn fin_end(&self) -> Option<u64> {
@@ -414,7 +408,10 @@ impl Scoreboard {
     /// The record at `start`, as it was sent last, is lost. Returns whether that was a
     /// retransmission.
     fn mark_lost(&mut self, start: u64) -> bool {
-        let Some(record) = self.outstanding.up_to(start + 1).get_mut(&start) else {
+        let Some(flight) = self.flight.as_mut() else {
+            return false;
+        };
+        let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
             return false;
         };
         let was_retransmitted = record.is_retransmitted;
@@ -427,7 +424,7 @@ impl Scoreboard {
             self.lost += record.packets;
         }
         self.lost_total += u64::from(record.packets);
-        self.to_retransmit.insert(start);
+        flight.to_retransmit.insert(start);
         was_retransmitted
     }
 
@@ -440,7 +437,9 @@ impl Scoreboard {
         patience: core::time::Duration,
     ) -> Expired {
         let mut found = Expired::default();
-        while let Some(&range) = self.by_time.front() {
+        while let Some(flight) = self.flight.as_mut()
+            && let Some(&range) = flight.by_time.front()
+        {
             if (range.sent, range.start) >= rack {
                 break;
             }
@@ -450,88 +449,23 @@ impl Scoreboard {
             } else {
                 range.end
             };
-            let Some(start) = self.first_waiting(range, end) else {
-                self.drop_front(end);
+            let Some(start) = flight.first_waiting(range, end) else {
+                flight.drop_front(end);
                 continue;
             };
             if range.sent + patience > now {
-                found.waiting = Some(self.last_before(rack).unwrap_or(range.sent));
+                found.waiting = Some(flight.last_before(rack).unwrap_or(range.sent));
                 break;
             }
             found.lost_retransmission |= self.mark_range_lost(start, end, range.sent);
-            self.drop_front(end);
+            self.flight.make().drop_front(end);
         }
         found
     }
 
-    /// The first record of a range that still stands as it was sent then.
-    fn first_waiting(&mut self, range: SentRange, end: u64) -> Option<u64> {
-        let from = self.record_start(range.start);
-        let found = self
-            .outstanding
-            .up_to(end)
-            .range(from..end)
-            .find(|(_, record)| record.sent == range.sent && !record.waits())
-            .map(|(&start, _)| start)?;
-        // What was looked at in vain is not looked at again.
-        if let Some(front) = self.by_time.front_mut() {
-            front.start = front.start.max(found);
-        }
-        Some(found)
-    }
-
     /// The first record that begins in `start..end`.
     fn first_in(&mut self, start: u64, end: u64) -> Option<(&u64, &Record)> {
-        // A map refuses ranges that end before they begin.
-        let end = end.max(start);
-        self.outstanding.up_to(end).range(start..end).next()
-    }
-
-    /// The start of the record that holds `offset`, or `offset`.
-    fn record_start(&mut self, offset: u64) -> u64 {
-        match self
-            .outstanding
-            .up_to(offset + 1)
-            .range(..=offset)
-            .next_back()
-        {
-            Some((&start, record)) if record.end > offset => start,
-            _ => offset,
-        }
-    }
-
-    /// Forgets the first range up to `end`.
-    fn drop_front(&mut self, end: u64) {
-        match self.by_time.front_mut() {
-            Some(range) if range.end > end => range.start = end,
-            _ => {
-                self.by_time.pop_front();
-            }
-        }
-    }
-
-    /// Sending time of the last range before `rack` of which something stands; a little later
-    /// where that takes long to find.
-    fn last_before(&mut self, rack: (Instant, u64)) -> Option<Instant> {
-        let after = self
-            .by_time
-            .partition_point(|range| (range.sent, range.start) < rack);
-        let mut last = None;
-        for at in (0..after).rev().take(LOOK_BACK_MAX) {
-            let range = self.by_time[at];
-            last = Some(range.sent);
-            let stands = |record: &Record| record.sent == range.sent && !record.waits();
-            let from = self.record_start(range.start);
-            let records = self
-                .outstanding
-                .up_to(range.end)
-                .range(from..range.end)
-                .take(LOOK_BACK_MAX);
-            if records.into_iter().any(|(_, record)| stands(record)) {
-                break;
-            }
-        }
-        last
+        self.flight.as_mut()?.first_in(start, end)
     }
 
     fn mark_range_lost(&mut self, start: u64, end: u64, sent: Instant) -> bool {
@@ -549,7 +483,11 @@ impl Scoreboard {
     pub(super) fn mark_by_count(&mut self, threshold: u32) {
         let mut above = 0;
         let mut border = None;
-        for (&start, run) in self.runs.iter().rev() {
+        let una = self.una();
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
+        for (&start, run) in flight.runs.iter().rev() {
             above += run.packets;
             if above >= threshold {
                 border = Some(start);
@@ -557,19 +495,19 @@ impl Scoreboard {
             }
         }
         let Some(border) = border else { return };
-        let mut at = self.record_start(self.counted_below.max(self.una()));
+        let mut at = flight.record_start(flight.counted_below.max(una));
+        flight.counted_below = flight.counted_below.max(border);
         while let Some((&found, record)) = self.first_in(at, border) {
             at = record.end;
             if !record.is_lost {
                 self.mark_lost(found);
             }
         }
-        self.counted_below = self.counted_below.max(border);
     }
 
     /// Marks the first segment, however often it was sent (Linux `tcp_newreno_mark_lost`).
     pub(super) fn mark_head_lost(&mut self) {
-        let Some((start, record)) = self.outstanding.first() else {
+        let Some((start, record)) = self.first() else {
             return;
         };
         if record.is_lost {
@@ -600,7 +538,9 @@ impl Scoreboard {
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
         let mut at = self.una();
         let mut is_head = true;
-        while let Some((&found, record)) = self.outstanding.all().range(at..).next() {
+        while let Some(flight) = self.flight.as_mut()
+            && let Some((&found, record)) = flight.outstanding.all().range(at..).next()
+        {
             at = record.end;
             if !record.waits() && (is_head || !spare(record.sent)) {
                 self.mark_lost(found);
@@ -611,8 +551,12 @@ impl Scoreboard {
 
     /// The peer reneged: what it SACKed counts as unaccounted for again (RFC 2018 section 8).
     pub(super) fn forget_sacks(&mut self, now: Instant, segment: u32, state: SentState) {
-        while let Some((start, run)) = self.runs.pop_first() {
-            let packets = self.packets_of(start, run.end, segment);
+        let (una, fin_end) = (self.una(), self.fin_end());
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
+        while let Some((start, run)) = flight.runs.pop_first() {
+            let packets = packets_of(start, run.end, segment, fin_end);
             self.sacked -= run.packets;
             self.packets_out = self.packets_out - run.packets + packets;
             let record = Record {
@@ -626,15 +570,20 @@ impl Scoreboard {
                 is_retransmitted: false,
                 was_retransmitted: true,
             };
-            self.outstanding.up_to(start).insert(start, record);
+            flight.outstanding.up_to(start).insert(start, record);
         }
-        self.counted_below = self.una();
+        flight.counted_below = una;
     }
 
     /// No loss after all: nothing counts as lost any more.
     pub(super) fn unmark_lost(&mut self) {
+        self.lost = 0;
+        let una = self.una();
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
         let mut ranges = VecDeque::new();
-        for (&start, record) in self.outstanding.all() {
+        for (&start, record) in flight.outstanding.all() {
             record.is_lost = false;
             ranges.push_back(SentRange {
                 sent: record.sent,
@@ -645,10 +594,9 @@ impl Scoreboard {
         ranges
             .make_contiguous()
             .sort_unstable_by_key(|range| (range.sent, range.start));
-        self.by_time = ranges;
-        self.to_retransmit.clear();
-        self.lost = 0;
-        self.counted_below = self.una();
+        flight.by_time = ranges;
+        flight.to_retransmit.clear();
+        flight.counted_below = una;
     }
 
     /// Segments are at most `segment` bytes from now on: records of larger ones count anew and
@@ -657,7 +605,9 @@ impl Scoreboard {
         let fin_end = self.fin_end();
         let lost_before = self.lost_total;
         let mut at = self.una();
-        while let Some((&start, record)) = self.outstanding.all().range_mut(at..).next() {
+        while let Some(flight) = self.flight.as_mut()
+            && let Some((&start, record)) = flight.outstanding.all().range_mut(at..).next()
+        {
             at = record.end;
             if record.segment <= segment || u64::from(segment) >= record.end - start {
                 record.segment = record.segment.min(segment);
@@ -685,8 +635,9 @@ impl Scoreboard {
         bytes: u32,
         segment: u32,
     ) -> Option<(u64, u64)> {
-        let &start = self.to_retransmit.first()?;
-        let record = self.outstanding.touched(start)?;
+        let flight = self.flight.as_ref()?;
+        let &start = flight.to_retransmit.first()?;
+        let record = flight.outstanding.touched(start)?;
         let segment = record.segment.min(segment).max(1);
         let packets = packets.min(bytes / segment).max(1);
         let most = u64::from(packets) * u64::from(segment);
@@ -701,7 +652,7 @@ impl Scoreboard {
     /// The last segment, for a tail-loss probe: as it was counted, cut to `segment` bytes that fit
     /// now (Linux `tcp_send_loss_probe`).
     pub(super) fn last_segment(&self, segment: u32) -> Option<(u64, u64)> {
-        let (start, record) = self.outstanding.last()?;
+        let (start, record) = self.flight.as_ref()?.outstanding.last()?;
         let segment = u64::from(segment.max(1));
         let data_end = match self.fin_end() {
             Some(end) if end == record.end => end - 1,
@@ -719,44 +670,6 @@ impl Scoreboard {
             record.end
         };
         Some((from, end))
-    }
-
-    fn remember(&mut self, now: Instant, start: u64, end: u64) {
-        match self.by_time.back_mut() {
-            Some(last) if last.sent == now && last.end == start => last.end = end,
-            _ => {
-                let is_after = |range: &SentRange| (range.sent, range.start) > (now, start);
-                let later = self
-                    .by_time
-                    .iter()
-                    .rev()
-                    .take_while(|range| is_after(range));
-                let at = self.by_time.len() - later.count();
-                let range = SentRange {
-                    sent: now,
-                    start,
-                    end,
-                };
-                self.by_time.insert(at, range);
-            }
-        }
-        if self.by_time.len() > 64 + 4 * self.outstanding.len() {
-            self.forget_outdated();
-        }
-    }
-
-    /// Drops the ranges of which nothing stands any more; each costs what its sending cost.
-    fn forget_outdated(&mut self) {
-        let outstanding = self.outstanding.all();
-        self.by_time.retain(|range| {
-            let from = match outstanding.range(..=range.start).next_back() {
-                Some((&start, record)) if record.end > range.start => start,
-                _ => range.start,
-            };
-            outstanding
-                .range(from..range.end)
-                .any(|(_, record)| record.sent == range.sent && !record.waits())
-        });
     }
 }
 

@@ -23,10 +23,6 @@ const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// The estimator of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
-    rule: RtoRule,
-    rto_initial: Duration,
-    rto_min: Duration,
-    rto_max: Duration,
     tick: TickClock,
     /// 8 times the smoothed round-trip time, microseconds; 0: no sample yet.
     srtt_8: u64,
@@ -41,18 +37,15 @@ pub(crate) struct RttEstimator {
     /// Timeout with backoff.
     rto: Duration,
     backoff: u32,
-    samples: u64,
+    /// How many there were; what counts is whether that changed.
+    samples: u32,
     /// The last sample, microseconds.
     latest: u64,
 }
 
 impl RttEstimator {
-    pub(super) fn new(settings: &Recovery, tick: TickClock) -> Self {
+    pub(super) fn new(rules: &Recovery, tick: TickClock) -> Self {
         Self {
-            rule: settings.rto_rule,
-            rto_initial: settings.rto_initial,
-            rto_min: settings.rto_min,
-            rto_max: settings.rto_max,
             tick,
             srtt_8: 0,
             deviation_4: 0,
@@ -60,26 +53,22 @@ impl RttEstimator {
             deviation_max: 0,
             round_end: 0,
             min_rtt: WindowedMin::default(),
-            rto: tick.round_up(settings.rto_initial),
+            rto: tick.round_up(rules.rto_initial),
             backoff: 0,
             samples: 0,
             latest: 0,
         }
     }
 
-    pub(super) fn configure(&mut self, settings: &Recovery) {
-        let has_other_rule = self.rule != settings.rto_rule;
-        self.rule = settings.rto_rule;
-        self.rto_initial = settings.rto_initial;
-        self.rto_max = settings.rto_max;
-        if self.rto_min != settings.rto_min || has_other_rule {
+    /// The rules were those of `before`.
+    pub(super) fn configure(&mut self, before: &Recovery, rules: &Recovery) {
+        if before.rto_min != rules.rto_min || before.rto_rule != rules.rto_rule {
             // The least variation is part of what Linux's rule smoothed: begin it anew.
-            self.rto_min = settings.rto_min;
-            self.variation = self.deviation_4.max(micros(self.rto_min));
+            self.variation = self.deviation_4.max(micros(rules.rto_min));
             self.deviation_max = self.variation;
         }
         if self.backoff == 0 {
-            self.rto = self.base_rto();
+            self.rto = self.base_rto(rules);
         }
     }
 
@@ -114,7 +103,7 @@ impl RttEstimator {
     }
 
     /// How many round-trip times were measured.
-    pub(crate) fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u32 {
         self.samples
     }
 
@@ -123,24 +112,19 @@ impl RttEstimator {
         Duration::from_micros(self.latest)
     }
 
-    /// The least timeout.
-    pub(super) fn rto_min(&self) -> Duration {
-        self.rto_min
-    }
-
-    /// A sample for the smoothed time. `una`: what is acknowledged by now; `next`: what was sent
-    /// by now.
-    pub(super) fn on_sample(&mut self, sample: Duration, una: u64, next: u64) {
+    /// A sample for the smoothed time, by the `rules` in force. `una`: what is acknowledged by now;
+    /// `next`: what was sent by now.
+    pub(super) fn on_sample(&mut self, rules: &Recovery, sample: Duration, una: u64, next: u64) {
         let sample = micros(sample);
-        self.samples += 1;
+        self.samples = self.samples.wrapping_add(1);
         self.latest = sample;
-        match self.rule {
-            RtoRule::Linux => self.sample_linux(sample, una, next),
+        match rules.rto_rule {
+            RtoRule::Linux => self.sample_linux(rules, sample, una, next),
             RtoRule::Rfc6298 => self.sample_rfc6298(sample),
         }
         self.srtt_8 = self.srtt_8.max(1);
         self.backoff = 0;
-        self.rto = self.base_rto();
+        self.rto = self.base_rto(rules);
     }
 
     /// A sample for the least time, `is_delayed`: the peer may have waited before it answered.
@@ -153,33 +137,33 @@ impl RttEstimator {
     }
 
     /// The timeout expired: the next one takes twice as long.
-    pub(super) fn back_off(&mut self) {
+    pub(super) fn back_off(&mut self, rules: &Recovery) {
         self.backoff = self.backoff.saturating_add(1);
-        self.rto = self.tick.round_up((self.rto * 2).min(self.rto_max));
+        self.rto = self.tick.round_up((self.rto * 2).min(rules.rto_max));
     }
 
     /// Takes the last doubling back; whether there was one.
-    pub(super) fn revert_back_off(&mut self) -> bool {
+    pub(super) fn revert_back_off(&mut self, rules: &Recovery) -> bool {
         let Some(backoff) = self.backoff.checked_sub(1) else {
             return false;
         };
         self.backoff = backoff;
-        let rto = self.base_rto().saturating_mul(1 << backoff.min(30));
-        self.rto = self.tick.round_up(rto.min(self.rto_max));
+        let rto = self.base_rto(rules).saturating_mul(1 << backoff.min(30));
+        self.rto = self.tick.round_up(rto.min(rules.rto_max));
         true
     }
 
     /// The handshake gave no sample, its packets having been retransmitted.
-    pub(super) fn on_lost_handshake(&mut self) {
+    pub(super) fn on_lost_handshake(&mut self, rules: &Recovery) {
         if self.srtt_8 == 0 {
-            let rto = self.rto_initial.max(RTO_AFTER_LOST_SYN).min(self.rto_max);
+            let rto = rules.rto_initial.max(RTO_AFTER_LOST_SYN).min(rules.rto_max);
             self.rto = self.tick.round_up(rto);
         }
     }
 
     /// Rule 11.1.
-    fn sample_linux(&mut self, sample: u64, una: u64, next: u64) {
-        let rto_min = micros(self.rto_min);
+    fn sample_linux(&mut self, rules: &Recovery, sample: u64, una: u64, next: u64) {
+        let rto_min = micros(rules.rto_min);
         if self.srtt_8 == 0 {
             self.srtt_8 = sample * 8;
             self.deviation_4 = sample * 2;
@@ -230,19 +214,19 @@ impl RttEstimator {
     }
 
     /// The timeout without backoff.
-    fn base_rto(&self) -> Duration {
+    fn base_rto(&self, rules: &Recovery) -> Duration {
         if self.srtt_8 == 0 {
-            return self.tick.round_up(self.rto_initial);
+            return self.tick.round_up(rules.rto_initial);
         }
         let smoothed = Duration::from_micros(self.srtt_8 / 8);
-        let rto = match self.rule {
+        let rto = match rules.rto_rule {
             RtoRule::Linux => smoothed + Duration::from_micros(self.variation),
             RtoRule::Rfc6298 => {
                 let spread = Duration::from_micros(self.deviation_4).max(self.tick.tick());
-                (smoothed + spread).max(self.rto_min)
+                (smoothed + spread).max(rules.rto_min)
             }
         };
-        self.tick.round_up(rto).min(self.rto_max)
+        self.tick.round_up(rto).min(rules.rto_max)
     }
 }
 
@@ -302,18 +286,23 @@ mod tests {
     use super::*;
     use crate::recovery::tests::settings;
 
-    fn estimator(hz: u32, rule: RtoRule) -> RttEstimator {
-        let mut settings = settings().recovery;
-        settings.rto_rule = rule;
-        RttEstimator::new(&settings, TickClock::new(hz, 63, 1))
+    fn rules(rule: RtoRule) -> Recovery {
+        let mut rules = settings().recovery;
+        rules.rto_rule = rule;
+        rules
+    }
+
+    fn estimator(hz: u32, rules: &Recovery) -> RttEstimator {
+        RttEstimator::new(rules, TickClock::new(hz, 63, 1))
     }
 
     #[test]
     fn vectors_of_the_estimator() {
+        let rules = rules(RtoRule::Linux);
         let after = |hz, samples: &[u64]| {
-            let mut rtt = estimator(hz, RtoRule::Linux);
+            let mut rtt = estimator(hz, &rules);
             for &sample in samples {
-                rtt.on_sample(Duration::from_micros(sample), 1, 1);
+                rtt.on_sample(&rules, Duration::from_micros(sample), 1, 1);
             }
             rtt
         };
@@ -334,40 +323,43 @@ mod tests {
 
     #[test]
     fn the_variation_decays_by_a_quarter_per_round() {
-        let mut rtt = estimator(0, RtoRule::Linux);
-        rtt.on_sample(Duration::from_millis(200), 1, 100);
+        let rules = rules(RtoRule::Linux);
+        let mut rtt = estimator(0, &rules);
+        rtt.on_sample(&rules, Duration::from_millis(200), 1, 100);
         assert_eq!(rtt.variation, 400_000);
         // Within the round nothing decays; the mark is passed when 101 is acknowledged. The
         // deviation of the round began with the first one.
-        rtt.on_sample(Duration::from_millis(200), 101, 200);
+        rtt.on_sample(&rules, Duration::from_millis(200), 101, 200);
         assert_eq!((rtt.variation, rtt.deviation_max), (400_000, 200_000));
-        rtt.on_sample(Duration::from_millis(200), 150, 300);
-        rtt.on_sample(Duration::from_millis(200), 201, 300);
+        rtt.on_sample(&rules, Duration::from_millis(200), 150, 300);
+        rtt.on_sample(&rules, Duration::from_millis(200), 201, 300);
         assert_eq!(rtt.variation, 400_000 - (400_000 - 225_000) / 4);
     }
 
     #[test]
     fn rfc_6298_takes_the_minimum_of_the_sum() {
-        let mut rtt = estimator(0, RtoRule::Rfc6298);
-        rtt.on_sample(Duration::from_millis(100), 1, 1);
+        let rules = rules(RtoRule::Rfc6298);
+        let mut rtt = estimator(0, &rules);
+        rtt.on_sample(&rules, Duration::from_millis(100), 1, 1);
         assert_eq!(rtt.rto(), Duration::from_millis(300));
         for _ in 0..50 {
-            rtt.on_sample(Duration::from_millis(100), 1, 1);
+            rtt.on_sample(&rules, Duration::from_millis(100), 1, 1);
         }
         assert_eq!(rtt.rto(), Duration::from_millis(200), "the least value");
     }
 
     #[test]
     fn backoff_doubles_up_to_the_largest_value_and_ends_with_a_sample() {
-        let mut rtt = estimator(0, RtoRule::Linux);
-        rtt.on_sample(Duration::from_millis(10), 1, 1);
-        rtt.back_off();
+        let rules = rules(RtoRule::Linux);
+        let mut rtt = estimator(0, &rules);
+        rtt.on_sample(&rules, Duration::from_millis(10), 1, 1);
+        rtt.back_off(&rules);
         assert_eq!((rtt.rto(), rtt.backoff()), (Duration::from_millis(420), 1));
         for _ in 0..20 {
-            rtt.back_off();
+            rtt.back_off(&rules);
         }
         assert_eq!(rtt.rto(), Duration::from_secs(120));
-        rtt.on_sample(Duration::from_millis(10), 1, 1);
+        rtt.on_sample(&rules, Duration::from_millis(10), 1, 1);
         assert_eq!(
             (rtt.rto(), rtt.backoff()),
             (Duration::from_millis(207) + Duration::from_millis(3), 0)
@@ -376,8 +368,9 @@ mod tests {
 
     #[test]
     fn a_lost_handshake_makes_the_first_timeout_longer() {
-        let mut rtt = estimator(0, RtoRule::Linux);
-        rtt.on_lost_handshake();
+        let rules = rules(RtoRule::Linux);
+        let mut rtt = estimator(0, &rules);
+        rtt.on_lost_handshake(&rules);
         assert_eq!(rtt.rto(), Duration::from_secs(3));
     }
 

@@ -9,6 +9,7 @@ use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
 use super::{LossRecovery, Probe, RecoveryTimer};
+use crate::progress::Mark;
 
 /// Added to waits that a peer's timer granularity may stretch (Linux `TCP_TIMEOUT_MIN_US`).
 const WAIT_MIN: Duration = Duration::from_millis(2);
@@ -31,14 +32,14 @@ impl LossRecovery {
         if self.board.packets_out() == 0 {
             return;
         }
-        self.stats.timeouts += 1;
+        self.stats.make().timeouts += 1;
         self.probe.is_due = false;
         self.holds_retransmissions = false;
         self.enter_loss(now);
-        self.probe.high = None;
+        self.probe.high = Mark::NONE;
         self.forces_retransmission = true;
         self.timeouts = self.timeouts.saturating_add(1);
-        self.rtt.back_off();
+        self.rtt.back_off(&self.settings.recovery);
         self.arm_retransmit(now);
     }
 
@@ -47,7 +48,7 @@ impl LossRecovery {
     /// 4.2; Linux `tcp_ld_RTO_revert`).
     pub(crate) fn on_unreachable(&mut self, now: Instant) {
         let waits = matches!(self.timer, Some((RecoveryTimer::Retransmit, _)));
-        if waits && self.timeouts > 0 && self.rtt.revert_back_off() {
+        if waits && self.timeouts > 0 && self.rtt.revert_back_off(&self.settings.recovery) {
             self.arm_retransmit_for_head(now);
         }
     }
@@ -55,7 +56,9 @@ impl LossRecovery {
     /// The last timeout does not count against the peer, which answers from behind a shut window.
     pub(crate) fn forgive_timeout(&mut self) {
         self.timeouts = self.timeouts.saturating_sub(1);
-        self.stats.timeouts = self.stats.timeouts.saturating_sub(1);
+        if let Some(stats) = self.stats.as_mut() {
+            stats.timeouts = stats.timeouts.saturating_sub(1);
+        }
     }
 
     fn enter_loss(&mut self, now: Instant) {
@@ -73,8 +76,7 @@ impl LossRecovery {
             self.prior_ssthresh = self.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.cc.on_congestion(&self.window, now);
-            self.undo
-                .begin(self.board.una(), self.retransmissions_in_flight());
+            self.begin_undo();
         }
         self.window.cwnd = self.board.in_flight() + 1;
         self.usage.on_window_set(now);
@@ -98,13 +100,13 @@ impl LossRecovery {
         if !self.uses_sack() {
             self.board.set_duplicates(0);
         } else if self.board.is_reneged() {
-            self.stats.renegings += 1;
+            self.stats.make().renegings += 1;
             let state = self.rate.on_sent(now, false);
             self.board.forget_sacks(now, self.mss, state);
             self.board.mark_all_lost(|_| false);
             return;
         }
-        let rtt = self.rack.rtt;
+        let rtt = self.rack.rtt();
         let knows_time = self.uses_rack();
         self.board
             .mark_all_lost(|sent| knows_time && sent + rtt > now);
@@ -121,7 +123,7 @@ impl LossRecovery {
         if self.board.in_flight() != before.0 && self.state != CongestionState::Recovery {
             self.enter_recovery(now, false);
             if !self.cc.is_in_charge() && self.settings.recovery.prr {
-                self.window.cwnd = self.prr.on_ack(&PrrInput {
+                self.window.cwnd = self.reduction.make().prr.on_ack(&PrrInput {
                     ssthresh: self.window.ssthresh,
                     prior_cwnd: self.window.prior_cwnd,
                     in_flight: self.board.in_flight(),
@@ -140,7 +142,7 @@ impl LossRecovery {
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, segment: u32) -> Probe {
         self.timer = None;
         self.arm_retransmit_for_head(now);
-        if self.probe.high.is_some() {
+        if self.probe.high.is_set() {
             return Probe::None;
         }
         let Some((start, end)) = self.board.last_segment(segment) else {
@@ -153,9 +155,9 @@ impl LossRecovery {
     /// The probe left: the full timeout begins anew.
     pub(super) fn on_probe_sent(&mut self, now: Instant, is_retransmit: bool) {
         self.probe.is_due = false;
-        self.probe.high = Some(self.board.next());
+        self.probe.high = Mark::at(self.board.next());
         self.probe.is_retransmit = is_retransmit;
-        self.stats.tlps += 1;
+        self.stats.make().tlps += 1;
         self.timer = None;
         self.arm_retransmit(now);
     }
@@ -227,7 +229,9 @@ impl LossRecovery {
         }
         let wait = match self.rtt.srtt() {
             // A lone packet's ACK may be delayed.
-            Some(srtt) if self.board.packets_out() == 1 => srtt * 2 + self.rtt.rto_min(),
+            Some(srtt) if self.board.packets_out() == 1 => {
+                srtt * 2 + self.settings.recovery.rto_min
+            }
             Some(srtt) => srtt * 2 + WAIT_MIN,
             None => PROBE_WITHOUT_RTT,
         };

@@ -10,12 +10,13 @@ use base::CongestionState;
 
 use super::LossRecovery;
 use super::ack::Pass;
+use crate::progress::Mark;
 
 /// What is remembered of the present recovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
-    /// What was acknowledged when the recovery began; `None`: nothing to undo.
-    pub(super) marker: Option<u64>,
+    /// What was acknowledged when the recovery began; not set: nothing to undo.
+    pub(super) marker: Mark,
     /// Retransmissions not reported as duplicates yet; `None`: nothing was retransmitted.
     pending: Option<u32>,
     /// Our timestamp in the first retransmission.
@@ -25,13 +26,13 @@ pub(super) struct Undo {
 impl Undo {
     /// A recovery begins at `una` with `retransmitted` retransmissions in flight already.
     pub(super) fn begin(&mut self, una: u64, retransmitted: u32) {
-        self.marker = Some(una);
+        self.marker = Mark::at(una);
         self.pending = (retransmitted > 0).then_some(retransmitted);
     }
 
     /// There is nothing to undo any more.
     pub(super) fn end(&mut self) {
-        self.marker = None;
+        self.marker = Mark::NONE;
     }
 
     /// Nothing that was retransmitted is outstanding.
@@ -46,7 +47,7 @@ impl Undo {
 
     /// `packets` of the data up to `end` arrived twice.
     pub(super) fn on_duplicate(&mut self, end: u64, packets: u32) {
-        if self.marker.is_some_and(|marker| end > marker)
+        if self.marker.get().is_some_and(|marker| end > marker)
             && let Some(pending) = &mut self.pending
         {
             *pending = pending.saturating_sub(packets);
@@ -55,7 +56,7 @@ impl Undo {
 
     /// Every retransmission was superfluous.
     pub(super) fn is_all_duplicate(&self) -> bool {
-        self.marker.is_some() && self.pending == Some(0)
+        self.marker.is_set() && self.pending == Some(0)
     }
 
     /// Whether the ACK that moved on answers a packet that had only been late. `echo`: the
@@ -69,19 +70,59 @@ impl Undo {
 }
 
 impl LossRecovery {
+    /// A reduction begins that may prove wrong.
+    pub(super) fn begin_undo(&mut self) {
+        let (una, retransmitted) = (self.board.una(), self.retransmissions_in_flight());
+        self.reduction.make().undo.begin(una, retransmitted);
+    }
+
+    /// There is nothing to undo any more.
+    pub(super) fn end_undo(&mut self) {
+        if let Some(reduction) = self.reduction.as_mut() {
+            reduction.undo.end();
+        }
+    }
+
+    /// Nothing that was retransmitted is outstanding.
+    pub(super) fn forget_retransmissions(&mut self) {
+        if let Some(reduction) = self.reduction.as_mut() {
+            reduction.undo.forget_retransmissions();
+        }
+    }
+
+    /// What was acknowledged when the reduction began that may be undone.
+    pub(super) fn undo_marker(&self) -> Mark {
+        self.reduction
+            .as_ref()
+            .map_or(Mark::NONE, |reduction| reduction.undo.marker)
+    }
+
+    /// Whether there is a reduction that may be undone.
+    pub(super) fn has_undo(&self) -> bool {
+        self.undo_marker().is_set()
+    }
+
+    fn is_all_duplicate(&self) -> bool {
+        let reduction = self.reduction.as_ref();
+        reduction.is_some_and(|reduction| reduction.undo.is_all_duplicate())
+    }
+
     /// Linux `tcp_may_undo`.
     fn may_undo(&self, echo: Option<u32>) -> bool {
         self.settings.recovery.undo
-            && self.undo.marker.is_some()
-            && (self.undo.is_all_duplicate() || self.was_late(echo))
+            && self.has_undo()
+            && (self.is_all_duplicate() || self.was_late(echo))
     }
 
     /// Linux `tcp_packet_delayed`.
     fn was_late(&self, echo: Option<u32>) -> bool {
         // Without SACK the mark of the first retransmission may have been cleared at `high`.
         let is_certain = self.uses_sack() || self.board.una() < self.high;
-        self.undo
-            .was_late(echo.filter(|_| self.timestamps), is_certain)
+        let echo = echo.filter(|_| self.timestamps);
+        match self.reduction.as_ref() {
+            Some(reduction) => reduction.undo.was_late(echo, is_certain),
+            None => is_certain,
+        }
     }
 
     /// Linux `tcp_undo_cwnd_reduction`.
@@ -95,9 +136,9 @@ impl LossRecovery {
             self.owes_cwr &= self.window.ssthresh >= self.prior_ssthresh;
             self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
         }
-        self.undo.end();
+        self.end_undo();
         self.rack.is_advanced = true;
-        self.stats.undos += 1;
+        self.stats.make().undos += 1;
     }
 
     /// Everything below `high` is acknowledged (Linux `tcp_try_undo_recovery`). True: without
@@ -118,14 +159,14 @@ impl LossRecovery {
     fn stays_without_sack(&mut self) -> bool {
         let stays = !self.uses_sack() && self.board.una() == self.high;
         if stays && !self.board.is_any_retransmitted() {
-            self.undo.forget_retransmissions();
+            self.forget_retransmissions();
         }
         stays
     }
 
     /// A partial ACK in Recovery (Linux `tcp_try_undo_partial`). True: nothing more is marked.
     pub(super) fn try_undo_partial(&mut self, pass: &Pass) -> bool {
-        let may_undo = self.settings.recovery.undo && self.undo.marker.is_some();
+        let may_undo = self.settings.recovery.undo && self.has_undo();
         if !may_undo || !self.was_late(pass.echo) {
             return false;
         }
@@ -135,7 +176,7 @@ impl LossRecovery {
             return true;
         }
         if !self.board.is_any_retransmitted() {
-            self.undo.forget_retransmissions();
+            self.forget_retransmissions();
         }
         self.undo_reduction(true);
         self.keep_open();
@@ -144,7 +185,7 @@ impl LossRecovery {
 
     /// All retransmissions were duplicates (Linux `tcp_try_undo_dsack`).
     pub(super) fn try_undo_dsack(&mut self) -> bool {
-        if !self.settings.recovery.undo || !self.undo.is_all_duplicate() {
+        if !self.settings.recovery.undo || !self.is_all_duplicate() {
             return false;
         }
         self.rack.on_undo();
@@ -158,7 +199,7 @@ impl LossRecovery {
             return false;
         }
         self.undo_reduction(true);
-        self.stats.spurious_timeouts += 1;
+        self.stats.make().spurious_timeouts += 1;
         self.timeouts = 0;
         self.is_frto = false;
         if !self.stays_without_sack() && (by_frto || self.uses_sack()) {

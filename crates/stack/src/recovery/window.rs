@@ -3,12 +3,14 @@
 //! Rules 12.2, 12.6, 12.7 and 6.9; RFC 5681 section 4.1, RFC 2861, RFC 7661; Linux
 //! `tcp_cwnd_validate`, `tcp_slow_start_after_idle_check`, `tcp_update_pacing_rate`.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use base::settings::Validation;
 use base::{CongestionState, Instant, Rate};
 
 use super::LossRecovery;
+use crate::progress::Mark;
 
 /// How long a window that is not used stays as it is (RFC 7661 section 4.4.3).
 const UNVALIDATED_MAX: Duration = Duration::from_secs(300);
@@ -16,7 +18,7 @@ const UNVALIDATED_MAX: Duration = Duration::from_secs(300);
 const MEASUREMENT_MIN: Duration = Duration::from_secs(1);
 
 /// How much of the window is used.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
     /// The round ends when this is acknowledged.
     round_end: u64,
@@ -24,7 +26,8 @@ pub(super) struct Usage {
     used: u32,
     /// When it was last the limit, or last reduced for not being so.
     limited_at: Instant,
-    pipe: Pipe,
+    /// Where that is measured.
+    pipe: Option<Box<Pipe>>,
 }
 
 /// How a round of sending ended that had something to send.
@@ -39,7 +42,7 @@ pub(crate) struct SendRound {
 }
 
 /// RFC 7661's pipeACK: most packets acknowledged in one round-trip time, of late.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Pipe {
     round_began: Instant,
     acked: u32,
@@ -50,14 +53,27 @@ struct Pipe {
     unvalidated_since: Option<Instant>,
 }
 
+impl Pipe {
+    /// A measurement begins.
+    const fn new(now: Instant) -> Self {
+        Self {
+            round_began: now,
+            acked: 0,
+            most: None,
+            period_began: now,
+            unvalidated_since: None,
+        }
+    }
+}
+
 impl Usage {
-    pub(super) fn reset(&mut self, now: Instant) {
+    /// The connection is established. `rule`: by which a window must be used.
+    pub(super) fn reset(&mut self, now: Instant, rule: Validation) {
         *self = Self {
             limited_at: now,
+            pipe: (rule == Validation::Rfc7661).then(|| Box::new(Pipe::new(now))),
             ..Self::default()
         };
-        self.pipe.round_began = now;
-        self.pipe.period_began = now;
     }
 
     /// The controller had its say about the window, or a loss had: what is unused is measured anew
@@ -66,9 +82,9 @@ impl Usage {
         self.limited_at = now;
     }
 
-    /// `acked` packets were acknowledged.
+    /// `acked` packets were acknowledged: how many of a round trip are, is measured.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u32, srtt: Option<Duration>) {
-        let pipe = &mut self.pipe;
+        let pipe = self.pipe.get_or_insert_with(|| Box::new(Pipe::new(now)));
         pipe.acked = pipe.acked.saturating_add(acked);
         let Some(srtt) = srtt else { return };
         if now.since(pipe.round_began) < srtt {
@@ -86,7 +102,7 @@ impl Usage {
 
     /// The used window, where it is less than half of `cwnd` (RFC 7661 section 4.3).
     pub(super) fn unvalidated(&self, cwnd: u32) -> Option<u32> {
-        let [current, before] = self.pipe.most?;
+        let [current, before] = self.pipe.as_ref()?.most?;
         let used = current.max(before);
         (used < cwnd / 2).then_some(used)
     }
@@ -135,7 +151,7 @@ impl LossRecovery {
         self.window.cwnd = self.window.cwnd.max(least);
         self.usage.limited_at = now;
         self.usage.used = 0;
-        self.stats.restarts += 1;
+        self.stats.make().restarts += 1;
     }
 
     /// A round of sending is over.
@@ -224,18 +240,23 @@ impl LossRecovery {
     fn validate_by_pipe(&mut self, now: Instant) {
         let unvalidated = self.usage.unvalidated(self.window.cwnd);
         self.window.is_limited = unvalidated.is_none();
+        let Some(pipe) = &mut self.usage.pipe else {
+            return;
+        };
         if unvalidated.is_none() {
-            self.usage.pipe.unvalidated_since = None;
+            pipe.unvalidated_since = None;
             return;
         }
-        let since = *self.usage.pipe.unvalidated_since.get_or_insert(now);
+        let since = *pipe.unvalidated_since.get_or_insert(now);
         if now.since(since) < UNVALIDATED_MAX || !self.cc.wants_validation() {
             return;
         }
         let cwnd = self.window.cwnd;
         self.window.ssthresh = self.window.ssthresh.max(cwnd / 4 * 3);
         self.window.cwnd = (cwnd / 2).max(self.initial_window().min(cwnd));
-        self.usage.pipe.unvalidated_since = Some(now);
+        if let Some(pipe) = &mut self.usage.pipe {
+            pipe.unvalidated_since = Some(now);
+        }
     }
 
     /// The application has nothing more to send, and nothing waits in the local queue: rate
@@ -282,7 +303,7 @@ impl LossRecovery {
     /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
     /// began with it is taken back.
     pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
-        if self.state == CongestionState::Recovery && self.undo.marker == Some(start) {
+        if self.state == CongestionState::Recovery && self.undo_marker() == Mark::at(start) {
             self.undo_reduction(false);
         }
         let start = start.max(self.board.una());
@@ -300,7 +321,7 @@ impl LossRecovery {
             self.high = self.board.next();
             self.window.ssthresh = self.current_ssthresh();
             self.prior_ssthresh = 0;
-            self.undo.end();
+            self.end_undo();
             self.is_frto = false;
             self.state = CongestionState::Loss;
         }

@@ -4,7 +4,9 @@
 //! Decides from the settings of the receive memory and the segment size. When the buffer grows is
 //! the business of `autotune`.
 
-use base::settings::{Accounting, RecvMemory};
+use base::settings::{Accounting, RecvMemory, SocketSettings};
+
+use crate::Arc;
 
 /// Least size of a buffer (Linux `SOCK_MIN_RCVBUF`).
 const TRUESIZE_BUFFER_MIN: u32 = 2304;
@@ -20,7 +22,8 @@ const RATIO_ONE: u32 = 256;
 /// The receive buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    settings: RecvMemory,
+    /// Shared with the rest of the connection until they change.
+    settings: Arc<SocketSettings>,
     bytes: u32,
     is_locked: bool,
     /// Memory of data that waits to be read.
@@ -36,14 +39,14 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new(settings: &RecvMemory) -> Self {
+    pub(super) fn new(settings: &Arc<SocketSettings>) -> Self {
         let mut buffer = Self {
-            settings: settings.clone(),
+            settings: Arc::clone(settings),
             bytes: 0,
             is_locked: false,
             in_order: 0,
             out_of_order: 0,
-            ratio: match settings.accounting {
+            ratio: match settings.recv.accounting {
                 Accounting::Truesize { .. } => RATIO_INITIAL,
                 Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
             },
@@ -55,12 +58,12 @@ impl Buffer {
     }
 
     /// Takes new settings; the size changes where the application asks for another.
-    pub(super) fn configure(&mut self, settings: &RecvMemory, is_established: bool) {
-        let resizes = self.settings.buffer.fixed != settings.buffer.fixed || !is_established;
-        let recounts = self.settings.accounting != settings.accounting;
-        self.settings = settings.clone();
-        if recounts {
-            self.ratio = match settings.accounting {
+    pub(super) fn configure(&mut self, settings: &Arc<SocketSettings>, is_established: bool) {
+        let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
+        let (before, now) = (&before.recv, &settings.recv);
+        let resizes = before.buffer.fixed != now.buffer.fixed || !is_established;
+        if before.accounting != now.accounting {
+            self.ratio = match now.accounting {
                 Accounting::Truesize { .. } => RATIO_INITIAL,
                 Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
             };
@@ -72,15 +75,15 @@ impl Buffer {
 
     /// The size that the settings give, without what automatic sizing added unless it goes on.
     fn resize(&mut self) {
-        let size = &self.settings.buffer;
+        let size = &self.settings.recv.buffer;
         self.is_locked = size.fixed.is_some();
         // What the application asked for has gone through the stack's rule already.
-        self.bytes = match (size.fixed, self.settings.accounting) {
+        self.bytes = match (size.fixed, self.rules().accounting) {
             (Some(bytes), Accounting::Truesize { .. }) => bytes.max(TRUESIZE_BUFFER_MIN),
             (Some(bytes), _) => bytes.max(size.min),
             (None, _) => self.bytes.max(size.initial),
         };
-        if let Accounting::Buffers { payload_bytes } = self.settings.accounting {
+        if let Accounting::Buffers { payload_bytes } = self.rules().accounting {
             let buffer = payload_bytes.max(1);
             self.bytes = (self.bytes / buffer).max(1) * buffer;
         }
@@ -88,7 +91,7 @@ impl Buffer {
 
     /// Payload of a full segment, from which the overhead follows.
     pub(super) fn set_segment(&mut self, mss: u32) {
-        self.segment_overhead = match self.settings.accounting {
+        self.segment_overhead = match self.rules().accounting {
             Accounting::Truesize { ratio } => {
                 let whole = u64::from(mss) * 256 / u64::from(ratio.max(1));
                 (whole as u32).saturating_sub(mss)
@@ -99,7 +102,7 @@ impl Buffer {
 
     /// Memory of a packet of `segments` with `payload` bytes in all.
     pub(super) fn charge_of(&self, payload: u32, segments: u32) -> u32 {
-        match self.settings.accounting {
+        match self.rules().accounting {
             Accounting::Payload => payload,
             Accounting::Truesize { .. } => self
                 .segment_overhead
@@ -115,7 +118,7 @@ impl Buffer {
 
     /// Memory after `payload` bytes that were charged `charged` have been copied together.
     pub(super) fn charge_of_copy(&self, payload: u32, charged: u32) -> u32 {
-        match self.settings.accounting {
+        match self.rules().accounting {
             Accounting::Truesize { .. } => payload.saturating_add(DESCRIPTOR_BYTES).min(charged),
             Accounting::Payload | Accounting::Buffers { .. } => charged,
         }
@@ -165,7 +168,7 @@ impl Buffer {
     /// Whether a packet of `charge` may be added in order. Linux and BSD overshoot by one packet,
     /// whole buffers are there or not.
     pub(super) fn fits(&self, charge: u32) -> bool {
-        match self.settings.accounting {
+        match self.rules().accounting {
             Accounting::Buffers { .. } => self.counted().saturating_add(charge) <= self.bytes,
             Accounting::Payload | Accounting::Truesize { .. } => self.counted() <= self.bytes,
         }
@@ -173,7 +176,7 @@ impl Buffer {
 
     /// Whether a packet of `charge` may be added behind a gap, where `kept` bytes of payload are.
     pub(super) fn fits_out_of_order(&self, charge: u32, payload: u32, kept: u64) -> bool {
-        match (self.settings.accounting, self.settings.out_of_order_budget) {
+        match (self.rules().accounting, self.rules().out_of_order_budget) {
             (Accounting::Truesize { .. }, budget) => {
                 budget.is_none_or(|budget| kept + u64::from(payload) <= budget.into())
                     && self.fits(charge)
@@ -206,7 +209,7 @@ impl Buffer {
 
     /// Grows to `bytes`, at most to the maximum; whether it did.
     pub(super) fn grow_to(&mut self, bytes: u64) -> bool {
-        let bytes = bytes.min(self.settings.buffer.max.into()) as u32;
+        let bytes = bytes.min(self.rules().buffer.max.into()) as u32;
         let grows = bytes > self.bytes && !self.is_tight;
         if grows {
             self.bytes = bytes;
@@ -217,7 +220,7 @@ impl Buffer {
     /// Grows as `FreeBSD` does: where a reservation would be larger than an application may ask for
     /// (`kern.ipc.maxsockbuf`), automatic sizing ends (FB13; `sbreserve`).
     pub(super) fn reserve(&mut self, bytes: u64) {
-        let size = &self.settings.buffer;
+        let size = &self.settings.recv.buffer;
         if bytes.min(size.max.into()) > size.request_max.max(self.bytes).into() {
             self.is_locked = true;
         } else {
@@ -226,8 +229,8 @@ impl Buffer {
     }
 
     /// Whether memory is counted as Linux does, with a window that follows measurements.
-    pub(super) const fn is_truesize(&self) -> bool {
-        matches!(self.settings.accounting, Accounting::Truesize { .. })
+    pub(super) fn is_truesize(&self) -> bool {
+        matches!(self.rules().accounting, Accounting::Truesize { .. })
     }
 
     pub(super) const fn is_locked(&self) -> bool {
@@ -243,7 +246,13 @@ impl Buffer {
         self.in_order.saturating_add(self.out_of_order)
     }
 
-    pub(super) const fn settings(&self) -> &RecvMemory {
+    /// What the settings say of it.
+    pub(super) fn rules(&self) -> &RecvMemory {
+        &self.settings.recv
+    }
+
+    /// All settings of the connection.
+    pub(super) fn settings(&self) -> &SocketSettings {
         &self.settings
     }
 

@@ -3,13 +3,14 @@
 //! Data in order waits in one queue of slices, data behind a gap in ranges by offset. Nothing is
 //! copied except by [`Assembler::collapse`]. What may be kept at all is decided by the caller.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::packet::Payload;
-use crate::shrink::shrink_empty;
+use crate::shrink::{push, shrink_empty};
 
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
@@ -57,16 +58,53 @@ pub(super) struct Assembler {
     read: u64,
     ready: VecDeque<Held>,
     ready_charge: u32,
-    /// By start; ranges neither overlap nor touch, and all start behind `next`.
-    ranges: BTreeMap<u64, Range>,
-    range_charge: u32,
-    range_bytes: u64,
-    range_packets: usize,
+    /// Segments of all that is kept.
     segments: u32,
     /// Packets taken since the last collapse.
     uncollapsed: usize,
+    /// While something is kept behind a gap.
+    behind: Option<Box<Behind>>,
+}
+
+/// Data behind gaps.
+#[derive(Debug, Default)]
+struct Behind {
+    /// By start; ranges neither overlap nor touch, and all start behind the next byte that is
+    /// missing.
+    ranges: BTreeMap<u64, Range>,
+    charge: u32,
+    bytes: u64,
+    packets: usize,
     /// An offset in each of the ranges that changed last, the latest first.
     recent: SmallVec<[u64; RECENT_MAX]>,
+}
+
+impl Behind {
+    /// Adds a piece to the end of a range.
+    fn keep(&mut self, range: &mut Range, held: Held) {
+        range.end = held.end();
+        self.charge = self.charge.saturating_add(held.charge);
+        self.bytes += u64::from(held.payload.len());
+        self.packets += 1;
+        if range.held.capacity() == 0 {
+            // Most ranges of a peer that leaves many gaps hold one packet.
+            range.held.reserve_exact(1);
+        }
+        range.held.push_back(held);
+    }
+
+    /// Takes a packet of a range out of the books.
+    fn forget(&mut self, held: &Held) {
+        self.charge -= held.charge;
+        self.bytes -= u64::from(held.payload.len());
+        self.packets -= 1;
+    }
+
+    fn note_recent(&mut self, start: u64, end: u64, offset: u64) {
+        self.recent.retain(|other| !(start..end).contains(other));
+        self.recent.truncate(RECENT_MAX - 1);
+        self.recent.insert(0, offset);
+    }
 }
 
 impl Assembler {
@@ -77,13 +115,9 @@ impl Assembler {
             read: 1,
             ready: VecDeque::new(),
             ready_charge: 0,
-            ranges: BTreeMap::new(),
-            range_charge: 0,
-            range_bytes: 0,
-            range_packets: 0,
             segments: 0,
             uncollapsed: 0,
-            recent: SmallVec::new(),
+            behind: None,
         }
     }
 
@@ -94,87 +128,64 @@ impl Assembler {
         self.ready_charge = self.ready_charge.saturating_add(held.charge);
         self.segments += held.segments;
         self.uncollapsed += 1;
-        self.ready.push_back(held);
+        push(&mut self.ready, held);
     }
 
     /// Keeps data behind a gap; returns the first stretch of it that was there already.
     pub(super) fn insert(&mut self, mut held: Held) -> Option<(u64, u64)> {
         debug_assert!(held.start > self.next, "no gap in front");
+        let behind = self.behind.get_or_insert_default();
         let (start, end) = (held.start, held.end());
         let mut duplicate = None;
         let mut range = Range::default();
         let mut range_start = start;
-        if let Some((&before, found)) = self.ranges.range(..=start).next_back()
+        if let Some((&before, found)) = behind.ranges.range(..=start).next_back()
             && found.end >= start
         {
             if found.end > start {
                 duplicate = Some((start, found.end.min(end)));
             }
             if found.end >= end {
-                self.note_recent(before, found.end, start);
+                let found_end = found.end;
+                behind.note_recent(before, found_end, start);
                 return duplicate;
             }
             held.trim_front(found.end);
             range_start = before;
-            range = self.ranges.remove(&before).expect("just found");
+            range = behind.ranges.remove(&before).expect("just found");
         }
-        while let Some((&after, _)) = self.ranges.range(range_start..=end).next() {
-            let behind = self.ranges.remove(&after).expect("just found");
+        while let Some((&after, _)) = behind.ranges.range(range_start..=end).next() {
+            let later = behind.ranges.remove(&after).expect("just found");
             if after < end {
-                duplicate = duplicate.or(Some((after, behind.end.min(end))));
+                duplicate = duplicate.or(Some((after, later.end.min(end))));
             }
-            let rest = cut_behind(&mut held, after, behind.end);
-            self.keep(&mut range, held);
-            join(&mut range, behind);
+            let rest = cut_behind(&mut held, after, later.end);
+            if !held.payload.is_empty() {
+                self.segments += held.segments;
+                self.uncollapsed += 1;
+                behind.keep(&mut range, held);
+            }
+            join(&mut range, later);
             held = rest;
             if held.payload.is_empty() {
                 break;
             }
         }
         if !held.payload.is_empty() {
-            self.keep(&mut range, held);
+            self.segments += held.segments;
+            self.uncollapsed += 1;
+            behind.keep(&mut range, held);
         }
-        self.note_recent(range_start, range.end, start);
-        self.ranges.insert(range_start, range);
+        behind.note_recent(range_start, range.end, start);
+        behind.ranges.insert(range_start, range);
         duplicate
-    }
-
-    /// Adds a piece to the end of a range.
-    fn keep(&mut self, range: &mut Range, held: Held) {
-        if held.payload.is_empty() {
-            return;
-        }
-        range.end = held.end();
-        self.range_charge = self.range_charge.saturating_add(held.charge);
-        self.range_bytes += u64::from(held.payload.len());
-        self.range_packets += 1;
-        self.segments += held.segments;
-        self.uncollapsed += 1;
-        if range.held.capacity() == 0 {
-            // Most ranges of a peer that leaves many gaps hold one packet.
-            range.held.reserve_exact(1);
-        }
-        range.held.push_back(held);
-    }
-
-    /// Takes a packet of a range out of the books.
-    fn forget(&mut self, held: &Held) {
-        self.range_charge -= held.charge;
-        self.range_bytes -= u64::from(held.payload.len());
-        self.range_packets -= 1;
-        self.segments -= held.segments;
-    }
-
-    fn note_recent(&mut self, start: u64, end: u64, offset: u64) {
-        self.recent.retain(|other| !(start..end).contains(other));
-        self.recent.truncate(RECENT_MAX - 1);
-        self.recent.insert(0, offset);
     }
 
     /// Moves the ranges that are in order now; returns the first stretch that was there twice.
     pub(super) fn join_ranges(&mut self) -> Option<(u64, u64)> {
         let mut duplicate = None;
-        while let Some(entry) = self.ranges.first_entry()
+        let mut behind = self.behind.take()?;
+        while let Some(entry) = behind.ranges.first_entry()
             && *entry.key() <= self.next
         {
             let (start, range) = entry.remove_entry();
@@ -182,15 +193,18 @@ impl Assembler {
                 duplicate = duplicate.or(Some((start, self.next.min(range.end))));
             }
             for mut held in range.held {
-                self.forget(&held);
+                behind.forget(&held);
+                self.segments -= held.segments;
                 if held.end() > self.next {
                     held.trim_front(self.next);
                     self.append(held);
                 }
             }
         }
-        let next = self.next;
-        self.recent.retain(|offset| *offset >= next);
+        if !behind.ranges.is_empty() {
+            behind.recent.retain(|offset| *offset >= self.next);
+            self.behind = Some(behind);
+        }
         duplicate
     }
 
@@ -215,8 +229,11 @@ impl Assembler {
     /// that is left (Linux `tcp_prune_ofo_queue`); returns how many.
     pub(super) fn prune(&mut self, above: u64, is_enough: impl Fn(u32) -> bool) -> u64 {
         let mut dropped = 0;
-        while let Some(mut last) = self.ranges.last_entry() {
-            if is_enough(self.range_charge) {
+        let Some(behind) = &mut self.behind else {
+            return dropped;
+        };
+        while let Some(mut last) = behind.ranges.last_entry() {
+            if is_enough(behind.charge) {
                 break;
             }
             let range = last.get_mut();
@@ -229,12 +246,16 @@ impl Assembler {
             if range.held.is_empty() {
                 last.remove();
             }
-            self.forget(&held);
+            behind.forget(&held);
+            self.segments -= held.segments;
             dropped += 1;
         }
         if dropped > 0 {
             // What was promised is forgotten, so nothing is promised any more (RFC 2018 section 8).
-            self.recent.clear();
+            behind.recent.clear();
+        }
+        if behind.ranges.is_empty() {
+            self.behind = None;
         }
         dropped
     }
@@ -246,21 +267,23 @@ impl Assembler {
         self.uncollapsed = 0;
         collapse_queue(&mut self.ready, &charge_of);
         self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
-        for range in self.ranges.values_mut() {
-            collapse_queue(&mut range.held, &charge_of);
+        if let Some(behind) = &mut self.behind {
+            for range in behind.ranges.values_mut() {
+                collapse_queue(&mut range.held, &charge_of);
+            }
+            let ranges = behind.ranges.values();
+            behind.packets = ranges.clone().map(|range| range.held.len()).sum();
+            behind.charge = ranges
+                .flat_map(|range| range.held.iter().map(|held| held.charge))
+                .sum();
         }
-        let ranges = self.ranges.values();
-        self.range_packets = ranges.clone().map(|range| range.held.len()).sum();
-        self.range_charge = ranges
-            .flat_map(|range| range.held.iter().map(|held| held.charge))
-            .sum();
         (before - self.packets()) as u64
     }
 
     /// The ranges behind gaps as blocks, the one that changed last first (RFC 2018 section 4).
     pub(super) fn blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
-        self.recent
-            .iter()
+        let recent = self.behind.iter().flat_map(|behind| &behind.recent);
+        recent
             .filter_map(|offset| self.range_around(*offset))
             .take(max)
             .collect()
@@ -268,7 +291,8 @@ impl Assembler {
 
     /// The range in which `offset` lies.
     pub(super) fn range_around(&self, offset: u64) -> Option<(u64, u64)> {
-        let (&start, range) = self.ranges.range(..=offset).next_back()?;
+        let ranges = &self.behind.as_ref()?.ranges;
+        let (&start, range) = ranges.range(..=offset).next_back()?;
         (offset < range.end).then_some((start, range.end))
     }
 
@@ -284,31 +308,33 @@ impl Assembler {
         self.next - self.read
     }
 
-    pub(super) fn has_gap(&self) -> bool {
-        !self.ranges.is_empty()
+    pub(super) const fn has_gap(&self) -> bool {
+        self.behind.is_some()
     }
 
     /// Bytes from the next missing one to the end of what is kept.
     pub(super) fn span(&self) -> u64 {
-        self.ranges
-            .last_key_value()
-            .map_or(0, |(_, range)| range.end.saturating_sub(self.next))
+        let last = self
+            .behind
+            .as_ref()
+            .and_then(|it| it.ranges.last_key_value());
+        last.map_or(0, |(_, range)| range.end.saturating_sub(self.next))
     }
 
     pub(super) const fn ready_charge(&self) -> u32 {
         self.ready_charge
     }
 
-    pub(super) const fn range_charge(&self) -> u32 {
-        self.range_charge
+    pub(super) fn range_charge(&self) -> u32 {
+        self.behind.as_ref().map_or(0, |behind| behind.charge)
     }
 
-    pub(super) const fn range_bytes(&self) -> u64 {
-        self.range_bytes
+    pub(super) fn range_bytes(&self) -> u64 {
+        self.behind.as_ref().map_or(0, |behind| behind.bytes)
     }
 
     pub(super) fn packets(&self) -> usize {
-        self.ready.len() + self.range_packets
+        self.ready.len() + self.range_packets()
     }
 
     /// Packets that wait to be read.
@@ -317,8 +343,8 @@ impl Assembler {
     }
 
     /// Packets behind gaps.
-    pub(super) const fn range_packets(&self) -> usize {
-        self.range_packets
+    pub(super) fn range_packets(&self) -> usize {
+        self.behind.as_ref().map_or(0, |behind| behind.packets)
     }
 
     /// Whether enough came since the last collapse to pay for another: a full buffer must not

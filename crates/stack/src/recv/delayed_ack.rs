@@ -10,8 +10,9 @@ use core::time::Duration;
 use base::Instant;
 use base::settings::{AckEvery, Acks, SackCompression, SocketSettings};
 
-use super::{AckWanted, Env, RecvStats};
+use super::{AckCounts, AckWanted, Env};
 use crate::Arc;
+use crate::rare::Rare;
 use crate::tick::{TickClock, nanos_of};
 
 /// Duplicate ACKs that are never merged, as the sender counts them (Linux
@@ -59,8 +60,8 @@ pub(super) struct DelayedAck {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
     tick: TickClock,
-    /// Longest delay: the settings', and below the least retransmission timeout.
-    delay_max: Duration,
+    /// Longest delay in nanoseconds: the settings', and below the least retransmission timeout.
+    delay_max_nanos: u64,
     /// Something is unacknowledged.
     is_scheduled: bool,
     /// An ACK is to leave at once.
@@ -78,7 +79,7 @@ pub(super) struct DelayedAck {
     last_data: Option<Instant>,
     /// Data segments since the last ACK.
     packets: u32,
-    compression: Compression,
+    compression: Rare<Compression>,
 }
 
 impl DelayedAck {
@@ -86,7 +87,7 @@ impl DelayedAck {
         let mut acks = Self {
             settings: Arc::clone(settings),
             tick,
-            delay_max: Duration::ZERO,
+            delay_max_nanos: 0,
             is_scheduled: false,
             is_now: false,
             is_urgent: false,
@@ -98,7 +99,7 @@ impl DelayedAck {
             delay: Duration::ZERO,
             last_data: None,
             packets: 0,
-            compression: Compression::default(),
+            compression: Rare::NONE,
         };
         acks.configure(settings);
         acks
@@ -107,7 +108,7 @@ impl DelayedAck {
     /// Takes new settings; they act from the next segment on.
     pub(super) fn configure(&mut self, settings: &Arc<SocketSettings>) {
         self.settings = Arc::clone(settings);
-        self.delay_max = if self.is_fixed() {
+        let delay_max = if self.is_fixed() {
             self.settings.acks.delay_max
         } else {
             // An ACK that waits as long as the peer's least timeout would cause it (rule 8.1).
@@ -117,6 +118,7 @@ impl DelayedAck {
                 .delay_max
                 .min(below.saturating_sub(self.tick.tick()))
         };
+        self.delay_max_nanos = u64::try_from(delay_max.as_nanos()).unwrap_or(u64::MAX);
         if self.is_fixed() {
             self.delay = self.settings.acks.delay;
         }
@@ -247,7 +249,7 @@ impl DelayedAck {
     }
 
     fn compress(&mut self, now: Instant, rule: SackCompression, at: &Situation, env: &Env) {
-        let compression = &mut self.compression;
+        let compression = self.compression.make();
         if compression.hole != at.next {
             compression.hole = at.next;
             compression.sent = 0;
@@ -269,8 +271,8 @@ impl DelayedAck {
     }
 
     /// Whether a duplicate ACK waits to be merged with others.
-    pub(super) const fn is_merging(&self) -> bool {
-        self.compression.merged > 0
+    pub(super) fn is_merging(&self) -> bool {
+        self.compression.as_ref().is_some_and(|it| it.merged > 0)
     }
 
     /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
@@ -291,7 +293,9 @@ impl DelayedAck {
         {
             delay = delay.min(self.tick.round_up(srtt).max(self.settings.acks.delay_min));
         }
-        let delay = self.tick.round_up(delay.min(self.delay_max));
+        let delay = self
+            .tick
+            .round_up(delay.min(Duration::from_nanos(self.delay_max_nanos)));
         let edge = self.edge(now);
         if let Some(timer) = self.timer {
             // It would end soon anyway; and it is never moved to a later time.
@@ -325,22 +329,27 @@ impl DelayedAck {
         if self.is_now {
             return AckWanted::Now;
         }
-        match (self.timer.map(|timer| timer.fires), self.compression.until) {
+        match (self.timer.map(|timer| timer.fires), self.merges_until()) {
             (Some(timer), Some(merged)) => AckWanted::At(timer.min(merged)),
             (Some(at), None) | (None, Some(at)) => AckWanted::At(at),
             (None, None) => AckWanted::No,
         }
     }
 
+    /// When the duplicate ACKs that wait to be merged leave as one.
+    fn merges_until(&self) -> Option<Instant> {
+        self.compression.as_ref()?.until
+    }
+
     /// The time of [`DelayedAck::wanted`] has come (rule 8.4; Linux `tcp_delack_timer_handler`).
-    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, stats: &mut RecvStats) {
-        if self.compression.until.is_some_and(|until| until <= now) {
+    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, counts: &mut AckCounts) {
+        if self.merges_until().is_some_and(|until| until <= now) {
             self.is_now = true;
         }
         if self.timer.is_some_and(|timer| timer.fires <= now) {
             self.timer = None;
             self.is_now = true;
-            stats.delayed_acks += 1;
+            counts.delayed_acks += 1;
             if self.is_pingpong() {
                 self.pingpong = 0;
                 self.delay = self.settings.acks.delay;
@@ -352,14 +361,16 @@ impl DelayedAck {
 
     /// A segment left, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
     /// `tcp_event_data_sent`).
-    pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, stats: &mut RecvStats) {
-        let merged = core::mem::take(&mut self.compression.merged);
-        self.compression.until = None;
-        // The one that left stands for itself.
-        stats.compressed_acks += u64::from(merged.saturating_sub(1));
+    pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, counts: &mut AckCounts) {
+        if let Some(compression) = self.compression.as_mut() {
+            let merged = core::mem::take(&mut compression.merged);
+            compression.until = None;
+            // The one that left stands for itself.
+            counts.compressed_acks += u64::from(merged.saturating_sub(1));
+        }
         if self.is_scheduled && self.quick > 0 {
             self.quick -= 1;
-            stats.quick_acks += 1;
+            counts.quick_acks += 1;
             if self.quick == 0 {
                 self.delay = self.settings.acks.delay;
             }

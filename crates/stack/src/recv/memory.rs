@@ -8,7 +8,9 @@ use base::settings::SocketSettings;
 
 use crate::Arc;
 use crate::host::memory_of;
+use crate::progress::FIRST_BYTE;
 
+use super::types::{AckCounts, Trouble};
 use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
 
 impl Receiver {
@@ -53,7 +55,7 @@ impl Receiver {
         if !self.buffer.is_truesize() {
             return false;
         }
-        self.stats.pruned += 1;
+        self.trouble.make().pruned += 1;
         let charged = self.buffer.charged();
         if charged >= self.buffer.bytes() {
             self.acks.clear_quick();
@@ -76,7 +78,7 @@ impl Receiver {
         let (limit, in_order) = (self.buffer.bytes(), self.queue.ready_charge());
         // In steps of an eighth of the buffer, so that not every packet has to prune.
         let goal = self.queue.range_charge().saturating_sub(limit / 8);
-        self.stats.out_of_order_pruned += self.queue.prune(start, |left| {
+        self.trouble.make().out_of_order_pruned += self.queue.prune(start, |left| {
             left <= goal && in_order.saturating_add(left) <= limit
         });
         self.buffer.set_out_of_order(self.queue.range_charge());
@@ -107,7 +109,9 @@ impl Receiver {
     /// Drops everything behind gaps that begins above `above`; returns the packets.
     pub(crate) fn give_out_of_order(&mut self, above: u64) -> u64 {
         let dropped = self.queue.prune(above, |_| false);
-        self.stats.out_of_order_pruned += dropped;
+        if dropped > 0 {
+            self.trouble.make().out_of_order_pruned += dropped;
+        }
         self.buffer.set_out_of_order(self.queue.range_charge());
         dropped
     }
@@ -128,14 +132,14 @@ impl Receiver {
         let fewer = self
             .queue
             .collapse(|payload, charged| buffer.charge_of_copy(payload, charged));
-        self.stats.collapsed += fewer;
+        self.trouble.make().collapsed += fewer;
         self.buffer.set_in_order(self.queue.ready_charge());
         self.buffer.set_out_of_order(self.queue.range_charge());
     }
 
     /// Takes new settings. What only acts in the handshake is ignored after it.
     pub(crate) fn configure(&mut self, _now: Instant, settings: &Arc<SocketSettings>) {
-        self.buffer.configure(&settings.recv, self.is_established);
+        self.buffer.configure(settings, self.is_established);
         if self.is_established {
             self.buffer.set_segment(self.window.mss());
             self.window.follow_settings(&self.buffer);
@@ -143,7 +147,6 @@ impl Receiver {
         self.window.set_clamp_asked(settings.options.window_clamp);
         self.autotune.set_rule(settings.recv.buffer.rule);
         self.acks.configure(settings);
-        self.settings = Arc::clone(settings);
     }
 
     /// State of memory and window.
@@ -169,7 +172,44 @@ impl Receiver {
     }
 
     /// The counters.
-    pub(crate) const fn stats(&self) -> &RecvStats {
-        &self.stats
+    pub(crate) fn stats(&self) -> RecvStats {
+        let AckCounts {
+            compressed_acks,
+            delayed_acks,
+            quick_acks,
+            window_updates,
+        } = self.sent_acks;
+        let Trouble {
+            pruned,
+            collapsed,
+            out_of_order_pruned,
+            queue_drops,
+            out_of_order_drops,
+            zero_window_drops,
+            out_of_window_drops,
+            duplicates,
+            out_of_order,
+        } = self.trouble.value();
+        RecvStats {
+            pruned,
+            collapsed,
+            out_of_order_pruned,
+            queue_drops,
+            out_of_order_drops,
+            zero_window_drops,
+            out_of_window_drops,
+            compressed_acks,
+            delayed_acks,
+            quick_acks,
+            window_updates,
+            duplicates,
+            out_of_order,
+            bytes: self.received_bytes(),
+        }
+    }
+
+    /// Bytes taken in order.
+    pub(crate) const fn received_bytes(&self) -> u64 {
+        self.queue.next() - FIRST_BYTE
     }
 }

@@ -17,6 +17,7 @@ mod tests;
 mod types;
 mod window;
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use base::Instant;
@@ -26,6 +27,8 @@ use smallvec::SmallVec;
 
 use crate::Arc;
 use crate::packet::Payload;
+use crate::progress::Mark;
+use crate::rare::Rare;
 use crate::tick::TickClock;
 use accounting::Buffer;
 use assembler::{Assembler, Held};
@@ -34,6 +37,7 @@ use delayed_ack::{DelayedAck, Situation};
 use window::Window;
 
 pub use types::RecvStats;
+use types::{AckCounts, Trouble};
 pub(crate) use types::{
     AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
@@ -44,21 +48,21 @@ const SACK_BLOCKS_EXPECTED: usize = 2;
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Shared with the rest of the connection until they change.
-    settings: Arc<SocketSettings>,
     buffer: Buffer,
     window: Window,
     queue: Assembler,
     autotune: Autotune,
     acks: DelayedAck,
-    stats: RecvStats,
+    sent_acks: AckCounts,
+    /// What went otherwise than in order and at once.
+    trouble: Rare<Trouble>,
     is_established: bool,
     has_sack: bool,
     /// Offset of the peer's FIN, where it was seen.
-    fin: Option<u64>,
+    fin: Mark,
     is_fin_reached: bool,
     /// A stretch that came twice, to be reported once (RFC 2883).
-    duplicate: Option<(u64, u64)>,
+    duplicate: Option<Box<(u64, u64)>>,
     /// Data was dropped for memory: the next ACK offers nothing.
     is_out_of_memory: bool,
     last_packet: Instant,
@@ -68,16 +72,16 @@ impl Receiver {
     /// A half that has received nothing.
     pub(crate) fn new(settings: &Arc<SocketSettings>, tick: TickClock) -> Self {
         Self {
-            settings: Arc::clone(settings),
-            buffer: Buffer::new(&settings.recv),
+            buffer: Buffer::new(settings),
             window: Window::new(&settings.options),
             queue: Assembler::new(),
             autotune: Autotune::new(settings.recv.buffer.rule),
             acks: DelayedAck::new(settings, tick),
-            stats: RecvStats::default(),
+            sent_acks: AckCounts::default(),
+            trouble: Rare::NONE,
             is_established: false,
             has_sack: false,
-            fin: None,
+            fin: Mark::NONE,
             is_fin_reached: false,
             duplicate: None,
             is_out_of_memory: false,
@@ -89,7 +93,7 @@ impl Receiver {
     /// announced, less 12 where timestamps are known to be used.
     pub(crate) fn first_window(&mut self, mss: u32) -> u32 {
         self.window
-            .select_first(mss, &self.buffer, &self.settings.options)
+            .select_first(mss, &self.buffer, &self.buffer.settings().options)
     }
 
     /// The shift to offer, and after the handshake the one that is used.
@@ -147,7 +151,7 @@ impl Receiver {
         let next = self.next();
         let end = data.start + u64::from(data.payload.len());
         let is_in_order = data.start == next && end <= self.window.edge();
-        if is_in_order && !data.fin && self.fin.is_none() {
+        if is_in_order && !data.fin && !self.fin.is_set() {
             return Ok(());
         }
         self.cut(data, next, end)
@@ -155,7 +159,7 @@ impl Receiver {
 
     #[inline(never)]
     fn cut(&mut self, data: &mut DataInput<'_>, next: u64, end: u64) -> Result<(), DataOutcome> {
-        let end_of_stream = self.fin.unwrap_or(u64::MAX);
+        let end_of_stream = self.fin.get().unwrap_or(u64::MAX);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
             return Err(DataOutcome {
@@ -191,19 +195,19 @@ impl Receiver {
             return Err(self.refuse(DropReason::OutOfWindow));
         }
         // A FIN behind a hole in the middle of data that is here already is a lie.
-        data.fin &= self.fin.is_some()
-            || data.start == next
-            || end >= self.queue.next() + self.queue.span();
+        data.fin &=
+            self.fin.is_set() || data.start == next || end >= self.queue.next() + self.queue.span();
         Ok(())
     }
 
     #[inline(never)]
     fn refuse(&mut self, reason: DropReason) -> DataOutcome {
+        let trouble = self.trouble.make();
         match reason {
-            DropReason::OutOfWindow | DropReason::BehindFin => self.stats.out_of_window_drops += 1,
-            DropReason::ZeroWindow => self.stats.zero_window_drops += 1,
-            DropReason::BufferFull => self.stats.queue_drops += 1,
-            DropReason::OutOfOrderFull => self.stats.out_of_order_drops += 1,
+            DropReason::OutOfWindow | DropReason::BehindFin => trouble.out_of_window_drops += 1,
+            DropReason::ZeroWindow => trouble.zero_window_drops += 1,
+            DropReason::BufferFull => trouble.queue_drops += 1,
+            DropReason::OutOfOrderFull => trouble.out_of_order_drops += 1,
         }
         self.autotune.on_slow_path();
         if matches!(reason, DropReason::OutOfWindow | DropReason::ZeroWindow) {
@@ -220,7 +224,7 @@ impl Receiver {
     /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
     #[inline(never)]
     pub(crate) fn on_duplicate(&mut self, start: u64, end: u64) {
-        self.stats.duplicates += 1;
+        self.trouble.make().duplicates += 1;
         self.report_duplicate(start, end);
         self.autotune.on_slow_path();
         let quick = self.quick_count();
@@ -232,8 +236,7 @@ impl Receiver {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
         if data.fin {
-            self.fin
-                .get_or_insert(data.start + u64::from(payload_bytes));
+            self.note_fin(data.start + u64::from(payload_bytes));
         }
         let segments = payload_bytes.div_ceil(data.segment_bytes.max(1));
         let charge = self.buffer.charge_of(payload_bytes, segments);
@@ -245,7 +248,6 @@ impl Receiver {
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
             self.buffer.add_in_order(charge);
-            self.stats.bytes += u64::from(payload_bytes);
             let facts = Arrived {
                 payload_bytes,
                 segment_bytes: data.segment_bytes,
@@ -265,7 +267,7 @@ impl Receiver {
                 self.tune_by_arrival(now, &facts, env);
             }
         }
-        if had_gap && self.fin == Some(self.queue.next()) {
+        if had_gap && self.fin == Mark::at(self.queue.next()) {
             self.drop_behind_fin();
         } else if had_gap {
             self.close_gap();
@@ -336,12 +338,10 @@ impl Receiver {
     /// once).
     #[inline(never)]
     fn close_gap(&mut self) {
-        let before = self.queue.next();
         let duplicate = self.queue.join_ranges();
         if let Some((start, end)) = duplicate {
             self.report_duplicate(start, end);
         }
-        self.stats.bytes += self.queue.next() - before;
         self.buffer.set_in_order(self.queue.ready_charge());
         self.buffer.set_out_of_order(self.queue.range_charge());
         if !self.queue.has_gap() || self.acks.rules().compress.is_none() {
@@ -352,7 +352,7 @@ impl Receiver {
 
     #[inline(never)]
     fn take_out_of_order(&mut self, data: &mut DataInput<'_>) -> DataOutcome {
-        self.stats.out_of_order += 1;
+        self.trouble.make().out_of_order += 1;
         if !data.pushes_acks {
             self.acks.schedule();
         }
@@ -380,7 +380,7 @@ impl Receiver {
             });
             self.buffer.set_out_of_order(self.queue.range_charge());
             if let Some((start, last)) = duplicate {
-                let has_fin_again = data.fin && self.fin == Some(end) && last == end;
+                let has_fin_again = data.fin && self.fin == Mark::at(end) && last == end;
                 self.report_duplicate(start, last + u64::from(has_fin_again));
             }
             let progress = self.progress();
@@ -391,7 +391,7 @@ impl Receiver {
             }
         }
         if data.fin {
-            self.fin.get_or_insert(end);
+            self.note_fin(end);
         }
         DataOutcome {
             accepted: true,
@@ -410,8 +410,15 @@ impl Receiver {
         }
     }
 
+    /// The FIN stands at this offset, unless it was seen elsewhere before.
+    fn note_fin(&mut self, offset: u64) {
+        if !self.fin.is_set() {
+            self.fin = Mark::at(offset);
+        }
+    }
+
     fn reach_fin(&mut self) -> bool {
-        let is_reached = self.fin == Some(self.queue.next()) && !self.is_fin_reached;
+        let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
             self.is_fin_reached = true;
             self.drop_behind_fin();
@@ -521,7 +528,7 @@ impl Receiver {
         if self.acks.is_due_at_read(is_much, is_empty) {
             self.acks.force();
         } else if !self.is_fin_reached && self.is_worth_update() {
-            self.stats.window_updates += 1;
+            self.sent_acks.window_updates += 1;
             self.acks.force();
         }
     }
@@ -564,7 +571,7 @@ impl Receiver {
 
     /// Offset of a FIN that came before what lies in front of it.
     fn early_fin(&self) -> Option<u64> {
-        self.fin.filter(|_| !self.is_fin_reached)
+        self.fin.get().filter(|_| !self.is_fin_reached)
     }
 
     /// End of the highest block that was SACKed, where there is a hole.
@@ -581,14 +588,15 @@ impl Receiver {
 
     /// The time of [`Receiver::ack_wanted`] has come.
     pub(crate) fn on_ack_timeout(&mut self, now: Instant, env: &Env) {
-        self.acks.on_timeout(now, env, &mut self.stats);
+        self.acks.on_timeout(now, env, &mut self.sent_acks);
     }
 
     /// A segment left; every one carries the ACK, the window and the blocks.
     pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool, _env: &Env) {
         self.duplicate = None;
         self.autotune.on_segment_sent(now);
-        self.acks.on_segment_sent(now, has_data, &mut self.stats);
+        self.acks
+            .on_segment_sent(now, has_data, &mut self.sent_acks);
     }
 
     /// An ACK is to leave at once (an unacceptable segment, a challenge).
@@ -650,7 +658,7 @@ impl Receiver {
         if !self.has_sack || max == 0 {
             return blocks;
         }
-        blocks.extend(self.duplicate);
+        blocks.extend(self.duplicate.as_deref().copied());
         blocks.extend(self.queue.blocks(max - blocks.len()));
         let Some(fin) = self.early_fin() else {
             return blocks;
@@ -666,12 +674,15 @@ impl Receiver {
     }
 
     fn report_duplicate(&mut self, start: u64, end: u64) {
-        if self.has_sack && self.settings.options.dsack {
-            self.duplicate = Some(match self.duplicate {
-                Some((from, to)) if start <= to && from <= end => (from.min(start), to.max(end)),
-                Some(first) => first,
-                None => (start, end),
-            });
+        if self.has_sack && self.buffer.settings().options.dsack {
+            match self.duplicate.as_deref_mut() {
+                Some((from, to)) if start <= *to && *from <= end => {
+                    *from = start.min(*from);
+                    *to = end.max(*to);
+                }
+                Some(_) => {}
+                None => self.duplicate = Some(Box::new((start, end))),
+            }
         }
     }
 

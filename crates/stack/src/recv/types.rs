@@ -152,3 +152,26 @@ pub struct RecvStats {
     /// Bytes taken in order.
     pub bytes: u64,
 }
+
+/// How ACKs left, as [`RecvStats`] has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckCounts {
+    pub(super) compressed_acks: u64,
+    pub(super) delayed_acks: u64,
+    pub(super) quick_acks: u64,
+    pub(super) window_updates: u64,
+}
+
+/// What did not come in order, or found no room, as [`RecvStats`] has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trouble {
+    pub(super) pruned: u64,
+    pub(super) collapsed: u64,
+    pub(super) out_of_order_pruned: u64,
+    pub(super) queue_drops: u64,
+    pub(super) out_of_order_drops: u64,
+    pub(super) zero_window_drops: u64,
+    pub(super) out_of_window_drops: u64,
+    pub(super) duplicates: u64,
+    pub(super) out_of_order: u64,
+}

@@ -87,7 +87,7 @@ impl Window {
     /// The first window and the shift (rule 3.2; Linux `tcp_select_initial_window`).
     pub(super) fn select_first(&mut self, mss: u32, buffer: &Buffer, options: &Options) -> u32 {
         let full = buffer.full();
-        let size = &buffer.settings().buffer;
+        let size = &buffer.rules().buffer;
         let clamp = match options.window_clamp {
             Some(asked) => asked,
             None => FIELD_MAX << SCALE_MAX,
@@ -232,7 +232,7 @@ impl Window {
     /// it still opens the window (Linux `__tcp_grow_window`).
     fn small_packet_increment(&self, payload: u32, window: u32, buffer: &Buffer) -> u32 {
         let mut packet = window >> 1;
-        let mut share = buffer.window_of(buffer.settings().buffer.max) >> 1;
+        let mut share = buffer.window_of(buffer.rules().buffer.max) >> 1;
         while self.threshold <= share {
             if packet <= payload {
                 return 2 * self.segment;

@@ -9,13 +9,13 @@ use base::settings::Accounting;
 use bytes::{Bytes, BytesMut};
 
 use crate::packet::Payload;
-use crate::shrink::shrink_empty;
+use crate::shrink::{push, shrink_empty};
 
 /// Slices up to this size are copied together; copying them costs less than one descriptor more in
 /// each packet.
 const COPY_BYTES_MAX: usize = 512;
 /// Size of the block into which they are copied, where memory is not counted in smaller buffers.
-const BLOCK_BYTES: usize = 4096;
+const BLOCK_BYTES: u32 = 4096;
 
 /// A part of the stream of written bytes, addressed by offset.
 #[derive(Debug)]
@@ -25,18 +25,18 @@ pub(super) struct StreamBuffer {
     /// Small slices behind them that may still grow.
     open: BytesMut,
     /// Size of the block that it grows in.
-    block_bytes: usize,
+    block_bytes: u32,
     /// Offset behind the last byte.
     end: u64,
     /// Which slice the last payload ended in: the next one mostly begins there.
-    near: usize,
+    near: u32,
 }
 
 impl StreamBuffer {
     /// An empty one for a stream from `start` on, in memory that is counted so.
     pub(super) fn new(start: u64, accounting: Accounting) -> Self {
         let block_bytes = match accounting {
-            Accounting::Buffers { payload_bytes } => BLOCK_BYTES.min(payload_bytes as usize),
+            Accounting::Buffers { payload_bytes } => BLOCK_BYTES.min(payload_bytes),
             Accounting::Payload | Accounting::Truesize { .. } => BLOCK_BYTES,
         };
         Self {
@@ -60,16 +60,23 @@ impl StreamBuffer {
         }
         let bytes = chunk.len();
         if bytes <= COPY_BYTES_MAX {
-            if self.open.len() + bytes > self.block_bytes {
+            if self.open.len() + bytes > self.block_bytes as usize {
                 self.seal();
             }
             if self.open.is_empty() && self.open.capacity() < bytes {
-                self.open.reserve(self.block_bytes.max(bytes));
+                // A single small write takes no block, which an idle connection would keep.
+                let is_first = self.chunks.is_empty();
+                let block = if is_first {
+                    bytes
+                } else {
+                    self.block_bytes as usize
+                };
+                self.open.reserve(block.max(bytes));
             }
             self.open.extend_from_slice(&chunk);
         } else {
             self.seal();
-            self.chunks.push_back((self.end, chunk));
+            push(&mut self.chunks, (self.end, chunk));
         }
         self.end += bytes as u64;
     }
@@ -99,7 +106,7 @@ impl StreamBuffer {
             let to = chunk.len().min((end - chunk_start) as usize);
             payload.push(chunk.slice(from..to));
             at = chunk_start + to as u64;
-            self.near = index;
+            self.near = index as u32;
             index += 1;
         }
         payload
@@ -112,7 +119,8 @@ impl StreamBuffer {
                 (*start..*start + chunk.len() as u64).contains(&offset)
             })
         };
-        let near = [self.near, self.near + 1].into_iter().find(has_it);
+        let near = self.near as usize;
+        let near = [near, near + 1].into_iter().find(has_it);
         near.unwrap_or_else(|| {
             let behind = self.chunks.partition_point(|&(first, _)| first <= offset);
             behind.checked_sub(1).expect("bytes that were not released")
@@ -129,6 +137,9 @@ impl StreamBuffer {
             self.near = self.near.saturating_sub(1);
         }
         shrink_empty(&mut self.chunks);
+        if self.chunks.is_empty() && self.open.is_empty() {
+            self.open = BytesMut::new();
+        }
     }
 
     fn open_start(&self) -> u64 {
@@ -138,7 +149,7 @@ impl StreamBuffer {
     fn seal(&mut self) {
         if !self.open.is_empty() {
             let start = self.open_start();
-            self.chunks.push_back((start, self.open.split().freeze()));
+            push(&mut self.chunks, (start, self.open.split().freeze()));
         }
     }
 }

@@ -5,6 +5,8 @@
 
 use alloc::collections::VecDeque;
 
+use crate::shrink::{push, shrink_empty};
+
 /// Most sends that may wait for their completion: what a program may have outstanding at once.
 const PENDING_MAX: usize = 1024;
 
@@ -38,7 +40,7 @@ impl Sends {
 
     /// Adds a send of `bytes` that ends at `end`; says whether it is complete at once.
     pub(super) fn push(&mut self, end: u64, bytes: u64, quota: u64) -> bool {
-        self.sends.push_back((end, bytes));
+        push(&mut self.sends, (end, bytes));
         self.buffered_bytes += bytes;
         self.complete(quota);
         self.pending() == 0
@@ -52,6 +54,7 @@ impl Sends {
                 break;
             }
             self.sends.pop_front();
+            shrink_empty(&mut self.sends);
             self.buffered_bytes -= bytes;
             if self.completed > 0 {
                 self.completed -= 1;

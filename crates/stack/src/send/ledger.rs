@@ -14,7 +14,7 @@ use super::buffer::StreamBuffer;
 use super::segment::Outgoing;
 use crate::packet::Payload;
 use crate::progress::{FIRST_BYTE, Progress};
-use crate::shrink::shrink_empty;
+use crate::shrink::{push, shrink_empty};
 
 /// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
 #[derive(Clone, Copy, Debug)]
@@ -140,11 +140,12 @@ impl Ledger {
 
     /// Begins a packet that ends where the stream ends now.
     pub(super) fn begin_packet(&mut self) {
-        self.unsent.push_back(Unsent {
+        let packet = Unsent {
             end: self.end(),
             push: false,
             more: false,
-        });
+        };
+        push(&mut self.unsent, packet);
     }
 
     /// No more data follows.
@@ -152,8 +153,15 @@ impl Ledger {
         self.is_closed = true;
     }
 
-    /// `outgoing` left for the first time, as so many segments; `push`: a write ended with it.
-    pub(super) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing, segments: u32, push: bool) {
+    /// `outgoing` left for the first time, as so many segments; `is_pushed`: a write ended
+    /// with it.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Instant,
+        outgoing: &Outgoing,
+        segments: u32,
+        is_pushed: bool,
+    ) {
         if outgoing.end == outgoing.start {
             return;
         }
@@ -164,12 +172,13 @@ impl Ledger {
         {
             self.unsent.pop_front();
         }
-        self.in_flight.push_back(Sent {
+        let packet = Sent {
             end: outgoing.end,
             at: now,
             segments,
-            push,
-        });
+            push: is_pushed,
+        };
+        push(&mut self.in_flight, packet);
         self.in_flight_segments += segments;
     }
 
@@ -188,7 +197,10 @@ impl Ledger {
             self.in_flight_segments -= front.segments;
             self.in_flight.pop_front();
         }
-        shrink_empty(&mut self.in_flight);
+        if self.in_flight.is_empty() {
+            shrink_empty(&mut self.in_flight);
+            shrink_empty(&mut self.unsent);
+        }
         self.stream.release(una);
     }
 

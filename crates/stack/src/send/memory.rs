@@ -35,12 +35,23 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) cc_windows: u32,
 }
 
+/// What the peer and the congestion control let go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Congestion window in packets.
+    pub(super) cwnd: u32,
+    /// Payload of a segment.
+    pub(super) mss: u32,
+    /// Window that the peer offers now, in bytes.
+    pub(super) window: u32,
+}
+
 /// The size of a send buffer, and how it grows.
 #[derive(Debug)]
 pub(super) struct BufferSize {
     bytes: u64,
-    /// What was last looked at.
-    env: SendMemoryEnv,
+    /// What the peer and the congestion control let go when it was last looked at.
+    reach: Reach,
     /// `FreeBSD`'s rule has taken its step since the last ACK.
     has_grown: bool,
     /// More than a request may be was reserved: the rule is off from then on (FB13).
@@ -51,7 +62,7 @@ impl BufferSize {
     pub(super) fn new(memory: &SendMemory) -> Self {
         Self {
             bytes: fixed_bytes(memory).unwrap_or(memory.buffer.initial.into()),
-            env: SendMemoryEnv::default(),
+            reach: Reach::default(),
             has_grown: false,
             is_auto_off: false,
         }
@@ -73,7 +84,11 @@ impl BufferSize {
 
     /// What the rules go by from now on.
     pub(super) const fn look_at(&mut self, env: &SendMemoryEnv) {
-        self.env = *env;
+        self.reach = Reach {
+            cwnd: env.cwnd,
+            mss: env.mss,
+            window: env.window,
+        };
     }
 
     /// Data was acknowledged.
@@ -82,10 +97,10 @@ impl BufferSize {
     }
 
     /// Linux's rule, where it is in force; whether the size is another now.
-    pub(super) fn expand_as_linux(&mut self, memory: &SendMemory) -> bool {
+    pub(super) fn expand_as_linux(&mut self, memory: &SendMemory, env: &SendMemoryEnv) -> bool {
         let buffer = &memory.buffer;
         let is_in_force = buffer.fixed.is_none() && matches!(buffer.rule, SizeRule::Linux(_));
-        is_in_force && self.grow_to(linux_bytes(&self.env).min(buffer.max.into()))
+        is_in_force && self.grow_to(linux_bytes(env).min(buffer.max.into()))
     }
 
     /// `FreeBSD`'s rule for a buffer with so many bytes, where it is in force: at most one step per
@@ -104,7 +119,7 @@ impl BufferSize {
             used,
             unsent,
         };
-        let bytes = freebsd_bytes(memory, fill, &self.env);
+        let bytes = freebsd_bytes(memory, fill, &self.reach);
         self.has_grown = bytes > self.bytes;
         // `kern.ipc.maxsockbuf`, which bounds reservations too (`sbreserve`).
         self.is_auto_off = self.has_grown && bytes > memory.buffer.request_max.into();
@@ -164,7 +179,7 @@ pub(super) struct Fill {
 
 /// The size after `tcp_output` of `FreeBSD` looked at it: one step more where the window could
 /// carry more than a nearly full buffer gives (seed: `FreeBSD`, automatic socket buffer sizing).
-pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, env: &SendMemoryEnv) -> u64 {
+pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, reach: &Reach) -> u64 {
     let step = match memory.buffer.rule {
         SizeRule::FreeBsd2006 { step }
         | SizeRule::FreeBsd2017 { step }
@@ -172,8 +187,8 @@ pub(super) fn freebsd_bytes(memory: &SendMemory, fill: Fill, env: &SendMemoryEnv
         SizeRule::Fixed | SizeRule::Linux(_) => return fill.size,
     };
     let max = u64::from(memory.buffer.max);
-    let window = u64::from(env.window);
-    let cwnd_bytes = u64::from(env.cwnd) * u64::from(env.mss);
+    let window = u64::from(reach.window);
+    let cwnd_bytes = u64::from(reach.cwnd) * u64::from(reach.mss);
     let lowat = match memory.auto_lowat {
         true => FREEBSD_LOWAT_BYTES,
         false => 0,

@@ -31,7 +31,8 @@ pub(crate) use write::{Pause, Source, WriteOutcome};
 
 use crate::Arc;
 use crate::packet::Payload;
-use crate::progress::{FIRST_BYTE, Progress};
+use crate::progress::{FIRST_BYTE, Mark, Progress};
+use crate::rare::Rare;
 use crate::tick::TickClock;
 use completion::Sends;
 use ledger::Ledger;
@@ -88,13 +89,14 @@ pub(crate) struct Sender {
     writer_waits: bool,
     /// Bytes that were taken of the write that has paused.
     paused_bytes: u64,
-    sends: Sends,
+    /// Where the stack is Winsock.
+    sends: Rare<Sends>,
     /// End of the last write that carries PSH.
     pushed: u64,
     /// End of the last sent segment that was not full (Linux `snd_sml`).
     small_end: u64,
     /// Behind the last urgent byte.
-    urgent_end: Option<u64>,
+    urgent_end: Mark,
     /// A partial segment that begins in front of it leaves in any case.
     flush_until: u64,
     round: Round,
@@ -103,7 +105,30 @@ pub(crate) struct Sender {
     /// The tail is held by a cork with nothing in flight.
     is_corked: bool,
     cork_deadline: Option<Instant>,
-    stats: SendStats,
+    sent: Sent,
+    /// What kept writes and segments waiting.
+    waits: Rare<Waits>,
+}
+
+/// What was written and sent since the connection began, as [`SendStats`] has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    writes: u64,
+    packets: u64,
+    segments: u64,
+    partial_segments: u64,
+    buffer_growths: u64,
+}
+
+/// How often something waited since the connection began, as [`SendStats`] has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    short_writes: u64,
+    refused_writes: u64,
+    nagle_holds: u64,
+    cork_holds: u64,
+    deferrals: u64,
+    interface_holds: u64,
 }
 
 /// What holds while segments are taken out, until one is refused.
@@ -125,16 +150,17 @@ impl Sender {
             size: BufferSize::new(&settings.send),
             writer_waits: false,
             paused_bytes: 0,
-            sends: Sends::default(),
+            sends: Rare::NONE,
             pushed: FIRST_BYTE,
             small_end: FIRST_BYTE,
-            urgent_end: None,
+            urgent_end: Mark::NONE,
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
             is_corked: false,
             cork_deadline: None,
-            stats: SendStats::default(),
+            sent: Sent::default(),
+            waits: Rare::NONE,
         }
     }
 
@@ -164,12 +190,12 @@ impl Sender {
     pub(crate) fn on_established(&mut self, env: &SendMemoryEnv) {
         self.size.look_at(env);
         self.segment_bytes = env.mss.max(1);
-        self.expand_as_linux();
+        self.expand_as_linux(env);
     }
 
     /// Sends of Winsock that are not complete.
     pub(crate) fn incomplete_sends(&self) -> usize {
-        self.sends.pending()
+        self.sends.as_ref().map_or(0, Sends::pending)
     }
 
     /// So many bytes of data more are acknowledged: releases them. Returns how many sends of
@@ -186,7 +212,10 @@ impl Sender {
         self.round.was_idle = None;
         self.size.on_ack();
         self.expand_as_freebsd(progress);
-        self.sends.on_ack(una, self.size.bytes())
+        let quota = self.size.bytes();
+        self.sends
+            .as_mut()
+            .map_or(0, |sends| sends.on_ack(una, quota))
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
@@ -198,7 +227,7 @@ impl Sender {
         }
         self.size.look_at(env);
         if env.in_flight < env.cwnd {
-            self.expand_as_linux();
+            self.expand_as_linux(env);
         }
         let is_writable = self.is_writable(progress);
         self.writer_waits = !is_writable;
@@ -311,8 +340,35 @@ impl Sender {
         in_flight + buffers(self.unsent_bytes(progress))
     }
 
-    pub(crate) const fn stats(&self) -> &SendStats {
-        &self.stats
+    pub(crate) fn stats(&self) -> SendStats {
+        let Sent {
+            writes,
+            packets,
+            segments,
+            partial_segments,
+            buffer_growths,
+        } = self.sent;
+        let Waits {
+            short_writes,
+            refused_writes,
+            nagle_holds,
+            cork_holds,
+            deferrals,
+            interface_holds,
+        } = self.waits.value();
+        SendStats {
+            writes,
+            short_writes,
+            refused_writes,
+            packets,
+            segments,
+            partial_segments,
+            nagle_holds,
+            cork_holds,
+            deferrals,
+            interface_holds,
+            buffer_growths,
+        }
     }
 
     /// Packets are formed when data is written, not when it is sent.
@@ -342,9 +398,9 @@ impl Sender {
         }
     }
 
-    fn expand_as_linux(&mut self) {
-        let has_grown = self.size.expand_as_linux(&self.settings.send);
-        self.stats.buffer_growths += u64::from(has_grown);
+    fn expand_as_linux(&mut self, env: &SendMemoryEnv) {
+        let has_grown = self.size.expand_as_linux(&self.settings.send, env);
+        self.sent.buffer_growths += u64::from(has_grown);
     }
 
     /// At most one step per ACK, as often as data is written or acknowledged.
@@ -354,6 +410,6 @@ impl Sender {
         let has_grown = self
             .size
             .expand_as_freebsd(&self.settings.send, used, unsent);
-        self.stats.buffer_growths += u64::from(has_grown);
+        self.sent.buffer_growths += u64::from(has_grown);
     }
 }

@@ -232,7 +232,7 @@ impl Sender {
                     Push::Never => false,
                 },
             fin: is_closing && end == self.end() && bytes < room,
-            urgent: self.urgent_end.filter(|&urgent| urgent > start),
+            urgent: self.urgent_end.get().filter(|&urgent| urgent > start),
         })
     }
 
@@ -250,12 +250,12 @@ impl Sender {
         }
         self.round.after_write = false;
         self.cork_deadline = None;
-        self.stats.packets += 1;
-        self.stats.segments += u64::from(segments);
+        self.sent.packets += 1;
+        self.sent.segments += u64::from(segments);
         // Linux `tcp_minshall_update`.
         if !bytes.is_multiple_of(mss) {
             self.small_end = outgoing.end;
-            self.stats.partial_segments += 1;
+            self.sent.partial_segments += 1;
         }
     }
 
@@ -301,7 +301,7 @@ impl Sender {
         };
         self.check_window(&head, env)?;
         if let Some(limit) = self.deferral(&head, env) {
-            self.stats.deferrals += 1;
+            self.waits.make().deferrals += 1;
             return Err(limit);
         }
         let bytes = self.segment_length(&head, env)?;
@@ -312,7 +312,7 @@ impl Sender {
     /// FIN by itself, once all data was sent.
     fn next_fin(&self, env: &SendEnv) -> Result<Outgoing, Limit> {
         if !self.owes_fin(&env.progress) {
-            let is_waited_for = self.writer_waits || self.sends.pending() > 0;
+            let is_waited_for = self.writer_waits || self.incomplete_sends() > 0;
             return Err(if is_waited_for {
                 Limit::SendBuffer
             } else {
@@ -363,6 +363,7 @@ impl Sender {
 
     pub(super) fn is_urgent(&self, progress: &Progress) -> bool {
         self.urgent_end
+            .get()
             .is_some_and(|urgent| urgent > progress.data_acked())
     }
 
@@ -536,15 +537,15 @@ impl Sender {
                 Push::Never => false,
             },
             fin: self.owes_fin(&env.progress) && is_last && room_for_fin,
-            urgent: self.urgent_end.filter(|&urgent| urgent > head.start),
+            urgent: self.urgent_end.get().filter(|&urgent| urgent > head.start),
         }
     }
 
     fn count_hold(&mut self, limit: Limit) {
         match limit {
-            Limit::Nagle => self.stats.nagle_holds += 1,
-            Limit::Cork => self.stats.cork_holds += 1,
-            Limit::Interface => self.stats.interface_holds += 1,
+            Limit::Nagle => self.waits.make().nagle_holds += 1,
+            Limit::Cork => self.waits.make().cork_holds += 1,
+            Limit::Interface => self.waits.make().interface_holds += 1,
             _ => {}
         }
     }

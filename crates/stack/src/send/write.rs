@@ -5,9 +5,10 @@ use base::settings::{Accounting, Completion};
 use bytes::Bytes;
 
 use super::Sender;
+use super::completion::Sends;
 use super::segment::SegmentSizes;
 use crate::host::WriteFlags;
-use crate::progress::Progress;
+use crate::progress::{Mark, Progress};
 
 /// Room below which BSD does not take a part of a write (`so_snd.sb_lowat`): the program would be
 /// woken for every acknowledged segment otherwise.
@@ -101,12 +102,13 @@ impl Sender {
         if before + taken > 0 {
             self.end_write(taken < total, flags, u64::from(sizes.window_max / 2));
         } else {
-            self.stats.refused_writes += 1;
+            self.waits.make().refused_writes += 1;
         }
         let completed = match self.settings.send.completion {
             Completion::Linux | Completion::Bsd => taken == total,
             Completion::Winsock => {
-                taken > 0 && self.sends.push(self.end(), total, self.size.bytes())
+                let (end, quota) = (self.end(), self.size.bytes());
+                taken > 0 && self.sends.make().push(end, total, quota)
             }
         };
         self.expand_as_freebsd(progress);
@@ -138,13 +140,15 @@ impl Sender {
             }
         }
         if urgent && !is_short {
-            self.urgent_end = Some(end);
+            self.urgent_end = Mark::at(end);
         }
         self.round.after_write = true;
         self.round.was_idle = None;
         self.round.pushes |= is_short && self.forms_packets();
-        self.stats.writes += 1;
-        self.stats.short_writes += u64::from(is_short);
+        self.sent.writes += 1;
+        if is_short {
+            self.waits.make().short_writes += 1;
+        }
     }
 
     /// Fills up the last packet and starts new ones while there is memory (Linux
@@ -252,7 +256,19 @@ impl Sender {
     /// A program that does not wait is refused beyond the quota; one that waits may have a bounded
     /// number of sends outstanding.
     fn refuses_send(&self, flags: WriteFlags) -> bool {
-        (flags.no_wait && !self.sends.is_within(self.size.bytes())) || self.sends.is_full()
+        (flags.no_wait && !self.is_within_quota()) || self.has_too_many_sends()
+    }
+
+    /// Whether the sends that are buffered leave room for another.
+    fn is_within_quota(&self) -> bool {
+        let quota = self.size.bytes();
+        self.sends
+            .as_ref()
+            .is_none_or(|sends| sends.is_within(quota))
+    }
+
+    fn has_too_many_sends(&self) -> bool {
+        self.sends.as_ref().is_some_and(Sends::is_full)
     }
 
     /// Whether a program that waits for room is to be woken (rule 5.2, vectors B14 and B15).
@@ -264,7 +280,7 @@ impl Sender {
                 free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2, progress)
             }
             Completion::Bsd => self.room(u64::MAX, progress) > 0,
-            Completion::Winsock => self.sends.is_within(self.size.bytes()) && !self.sends.is_full(),
+            Completion::Winsock => self.is_within_quota() && !self.has_too_many_sends(),
         }
     }
 

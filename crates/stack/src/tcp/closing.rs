@@ -4,7 +4,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
+use crate::host::{Event, Failure, Shared, Spread, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -200,8 +200,8 @@ impl Connection {
     pub(super) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {
-            local: self.local,
-            remote: self.remote,
+            local: self.local(),
+            remote: self.remote(),
             next: self.iss.number(self.recovery.next()),
             expected: self.irs.number(self.recv.next()),
             window: (self.recv.current_window() >> scale).min(u32::from(u16::MAX)) as u16,
@@ -211,7 +211,8 @@ impl Connection {
             due: shared.tick.expiry(now, self.settings.life.time_wait),
             hop_limit: self.settings.path.hop_limit,
             any_restarts: self.linux().is_some(),
-            answers: RateLimit::spaced(self.settings.acks.challenge_per_second),
+            answers: Spread::default(),
+            answers_per_second: self.settings.acks.challenge_per_second,
         }
     }
 }

@@ -32,10 +32,9 @@ impl Connection {
         if settings.congestion.name != before.congestion.name
             || settings.congestion.hystart != before.congestion.hystart
         {
-            let controller = shared.controller(self.remote, &settings.congestion);
+            let controller = shared.controller(self.remote(), &settings.congestion);
             self.recovery.set_congestion(now, controller);
         }
-        self.challenges.set_rate(settings.acks.challenge_per_second);
         self.size.configure(now, &settings.path);
         if before.options.mss != settings.options.mss {
             self.resize();

@@ -22,9 +22,9 @@ impl Connection {
     /// What its halves and loss recovery counted.
     pub(crate) fn counters(&self) -> ConnectionCounters {
         ConnectionCounters {
-            send: *self.send.stats(),
-            recv: *self.recv.stats(),
-            recovery: *self.recovery.stats(),
+            send: self.send.stats(),
+            recv: self.recv.stats(),
+            recovery: self.recovery.stats(),
         }
     }
 }

@@ -230,12 +230,12 @@ impl Connection {
         let has_ack = flags.contains(TcpFlags::ACK);
         let acks_syn = has_ack && self.iss.offset(segment.ack, 1) == 1;
         if acks_syn && self.echoes_another(now, state.since, segment) {
-            shared.reset_in_reply(now, self.local, self.remote, segment);
+            shared.reset_in_reply(now, self.local(), self.remote(), segment);
             return;
         }
         if has_ack && !acks_syn {
             // Nothing is answered to a reset.
-            shared.reset_in_reply(now, self.local, self.remote, segment);
+            shared.reset_in_reply(now, self.local(), self.remote(), segment);
             if state.retransmits == 0 {
                 // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now, so
                 // the SYN is retransmitted once.

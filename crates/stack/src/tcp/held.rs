@@ -19,7 +19,10 @@ pub(super) struct Waited {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     limit: Limit,
-    waited: Waited,
+    /// Nanoseconds of what is [`Waited`].
+    busy: u64,
+    by_peer_window: u64,
+    by_send_buffer: u64,
     counted_until: Instant,
     /// Whether something was written and not acknowledged from then on.
     has_data: bool,
@@ -30,7 +33,9 @@ impl Held {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             limit: Limit::Handshake,
-            waited: Waited::default(),
+            busy: 0,
+            by_peer_window: 0,
+            by_send_buffer: 0,
             counted_until: now,
             has_data: false,
         }
@@ -54,28 +59,34 @@ impl Held {
     /// From now on `limit` is the reason. `has_data`: something is unsent or unacknowledged.
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit, has_data: bool) {
-        if self.has_data {
-            self.waited = self.waited(now);
-        }
+        self.count(now);
         self.counted_until = now;
         self.has_data = has_data;
         self.limit = limit;
     }
 
-    /// What was waited for up to `now`.
     #[inline]
-    pub(super) fn waited(&self, now: Instant) -> Waited {
-        let mut waited = self.waited;
+    fn count(&mut self, now: Instant) {
         if self.has_data {
-            let time = now.since(self.counted_until);
-            waited.busy += time;
+            let nanos = now.as_nanos().saturating_sub(self.counted_until.as_nanos());
+            self.busy += nanos;
             match self.limit {
-                Limit::PeerWindow => waited.by_peer_window += time,
-                Limit::SendBuffer => waited.by_send_buffer += time,
+                Limit::PeerWindow => self.by_peer_window += nanos,
+                Limit::SendBuffer => self.by_send_buffer += nanos,
                 _ => {}
             }
         }
-        waited
+    }
+
+    /// What was waited for up to `now`.
+    pub(super) fn waited(&self, now: Instant) -> Waited {
+        let mut held = *self;
+        held.count(now);
+        Waited {
+            busy: Duration::from_nanos(held.busy),
+            by_peer_window: Duration::from_nanos(held.by_peer_window),
+            by_send_buffer: Duration::from_nanos(held.by_send_buffer),
+        }
     }
 }
 

@@ -75,9 +75,9 @@ impl Connection {
             Verdict::Challenge => self.challenge(now, shared),
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
-            Verdict::Foreign => shared.reset_in_reply(now, self.local, self.remote, segment),
+            Verdict::Foreign => shared.reset_in_reply(now, self.local(), self.remote(), segment),
             Verdict::Replaced => {
-                shared.reset_in_reply(now, self.local, self.remote, segment);
+                shared.reset_in_reply(now, self.local(), self.remote(), segment);
                 self.fail(now, shared, Failure::Refused);
             }
         }
@@ -406,7 +406,6 @@ impl Connection {
         if pushes_acks {
             self.send_ack(now, shared);
         }
-        let before = self.recv.next();
         let env = Env {
             is_tight: shared.memory.is_tight(),
             ..self.recv_env()
@@ -425,8 +424,6 @@ impl Connection {
             },
             &env,
         );
-        self.traffic
-            .on_received_in_order(self.recv.next() - before - u64::from(outcome.fin));
         self.on_data(now, shared, outcome);
     }
 
@@ -451,7 +448,7 @@ impl Connection {
                 // Linux tcp_rcv_state_process: data that goes on where the FIN was is from
                 // somebody else.
                 shared.counters.data_after_close += 1;
-                shared.reset_in_reply(now, self.local, self.remote, segment);
+                shared.reset_in_reply(now, self.local(), self.remote(), segment);
                 self.fail(now, shared, Failure::Reset);
                 return false;
             }
@@ -475,7 +472,7 @@ impl Connection {
             // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
             // does a FIN that tells of such data.
             shared.counters.data_after_close += 1;
-            shared.reset_in_reply(now, self.local, self.remote, segment);
+            shared.reset_in_reply(now, self.local(), self.remote(), segment);
             self.fail(now, shared, Failure::Aborted);
             return false;
         }
@@ -509,10 +506,17 @@ impl Connection {
         self.socket.report_readable(shared);
     }
 
+    /// Whether another answer to a segment that may be an attacker's is within the limit; it counts
+    /// then.
+    fn may_challenge(&mut self, now: Instant) -> bool {
+        let per_second = self.settings.acks.challenge_per_second;
+        self.challenges.take(now, per_second, 1)
+    }
+
     /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
     #[inline(never)]
     pub(super) fn challenge(&mut self, now: Instant, shared: &mut Shared) {
-        if !self.challenges.take(now) {
+        if !self.may_challenge(now) {
             shared.counters.answers_suppressed += 1;
             return;
         }
@@ -531,7 +535,7 @@ impl Connection {
         if let State::SynReceived(_) = self.state {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
                 self.challenge(now, shared);
-            } else if self.challenges.take(now) {
+            } else if self.may_challenge(now) {
                 self.send_syn_ack_again(now, shared);
             }
             return;

@@ -69,7 +69,6 @@ impl Connection {
         let progress = self.recovery.progress();
         let fin = progress.fin_end() == Some(progress.una());
         let data_bytes = bytes - u64::from(fin);
-        self.traffic.on_acked(data_bytes);
         let completed = self.send.on_ack(data_bytes, progress, &env);
         Released { completed, fin }
     }

@@ -570,8 +570,8 @@ impl Connection {
         self.traffic.on_sent(segments);
         let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
         let waits = is_replaceable && queued_bytes > 0;
-        self.local_queue
-            .on_queued(queued_bytes, waits.then(|| shared.last_place()));
+        let waiting = if waits { shared.last_place() } else { None };
+        self.local_queue.on_queued(queued_bytes, waiting);
     }
 
     /// No packet with data is larger than the path MTU, or than the probe that tries another,

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use base::settings::{Nagle, SocketSettings};
 use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 
-use super::{Connection, State, Timer};
+use super::{Connection, End, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::{Failure, Socket, Wait, Writer};
 
@@ -28,17 +28,17 @@ pub struct Arrived {
 impl Connection {
     /// Our end.
     pub(crate) const fn local(&self) -> SocketAddr {
-        self.local
+        self.local.address()
     }
 
     /// The other end.
     pub(crate) const fn remote(&self) -> SocketAddr {
-        self.remote
+        self.remote.address()
     }
 
     /// Whether those are its ends.
     pub(crate) fn is_between(&self, remote: &SocketAddr, local: &SocketAddr) -> bool {
-        self.remote == *remote && self.local == *local
+        self.remote == End::from(*remote) && self.local == End::from(*local)
     }
 
     pub(crate) fn settings(&self) -> &SocketSettings {
@@ -95,9 +95,9 @@ impl Connection {
 
     pub(crate) fn arrived(&self) -> Arrived {
         Arrived {
-            bytes_received: self.traffic.bytes_received(),
+            bytes_received: self.recv.received_bytes(),
             data_segs_in: self.traffic.data_segments_in(),
-            bytes_acked: self.traffic.bytes_acked(),
+            bytes_acked: self.recovery.progress().acked_bytes(),
             delivered_pkts: self.recovery.delivered(),
             snd_mss_bytes: self.fitted_mss(),
         }
@@ -163,8 +163,8 @@ impl Connection {
             self.recv.stats(),
         );
         let key = FlowKey {
-            local: self.local,
-            remote: self.remote,
+            local: self.local(),
+            remote: self.remote(),
         };
         let waited = self.held.waited(now);
         let handshake_retransmits = self.traffic.handshake_retransmits();
@@ -215,6 +215,8 @@ impl Connection {
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
             ato: Some(recv.ato),
+            bytes_acked: Some(recovery.progress().acked_bytes()),
+            bytes_received: Some(self.recv.received_bytes()),
             bytes_retrans: Some(stats.retransmitted_bytes),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),

@@ -11,6 +11,7 @@ use base::{CongestionState, Instant};
 use super::Connection;
 use crate::host::Shared;
 use crate::mtu::{MtuState, ProbeConditions, TooBig};
+use crate::progress::Mark;
 use crate::send::{Outgoing, SegmentSizes};
 
 /// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
@@ -34,8 +35,10 @@ pub(super) struct SizeLimits {
     path: MtuState,
     /// Payload of a segment that the peer accepts (its MSS option).
     peer_mss: u32,
-    /// The first segment of full size that is out, by its end, and the MTU that it shows to pass.
-    full_segment: Option<(u64, u16)>,
+    /// The first segment of full size that is out, by its end.
+    full_segment: Mark,
+    /// The MTU that its acknowledgment shows to pass.
+    full_mtu: u16,
 }
 
 impl SizeLimits {
@@ -45,7 +48,8 @@ impl SizeLimits {
         Self {
             path: MtuState::new(now, &settings.path, mtu, ip_header),
             peer_mss: settings.options.default_mss.into(),
-            full_segment: None,
+            full_segment: Mark::NONE,
+            full_mtu: 0,
         }
     }
 
@@ -182,9 +186,10 @@ impl Connection {
     /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
     pub(super) fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
         let mss = u64::from(self.mss());
-        let is_first = probe.is_none() && self.size.full_segment.is_none();
+        let is_first = probe.is_none() && !self.size.full_segment.is_set();
         if is_first && outgoing.end - outgoing.start >= mss {
-            self.size.full_segment = Some((outgoing.start + mss, self.size.mtu()));
+            self.size.full_segment = Mark::at(outgoing.start + mss);
+            self.size.full_mtu = self.size.mtu();
         }
     }
 
@@ -230,7 +235,7 @@ impl Connection {
 
     /// Everything that is out is resent in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
-        self.size.full_segment = None;
+        self.size.full_segment = Mark::NONE;
         let mss = self.mss();
         self.recovery.on_mtu_change(now, mss);
     }
@@ -248,10 +253,13 @@ impl Connection {
     /// Everything up to `una` arrived: perhaps a probe of a larger MTU with it (RFC 4821 section
     /// 7.6).
     pub(super) fn on_mtu_acked(&mut self, una: u64) {
-        let passed = self.size.full_segment.take_if(|(end, _)| *end <= una);
-        self.size
-            .path
-            .on_acked(una, passed.map_or(0, |(_, mtu)| mtu));
+        let has_passed = self.size.full_segment.get().is_some_and(|end| end <= una);
+        let mut passed = 0;
+        if has_passed {
+            passed = self.size.full_mtu;
+            self.size.full_segment = Mark::NONE;
+        }
+        self.size.path.on_acked(una, passed);
         if let Some((_, end)) = self.size.path.probe()
             && una >= end
         {

@@ -14,7 +14,7 @@ pub(super) struct Told {
     congestion: Option<CongestionState>,
     /// Congestion window and threshold.
     window: Option<(u32, u32)>,
-    rtt_samples: u64,
+    rtt_samples: u32,
     limit: Option<Limit>,
     mtu: Option<u16>,
 }
@@ -30,7 +30,7 @@ impl Connection {
 
     #[cold]
     fn tell_trace(&mut self, now: Instant, shared: &mut Shared) {
-        let before = self.told;
+        let before = self.told.value();
         let window = self.recovery.window();
         let (cwnd, ssthresh) = (window.cwnd, window.ssthresh);
         let rtt = self.recovery.rtt();
@@ -67,6 +67,6 @@ impl Connection {
         if let Some(mtu) = after.mtu.filter(|_| after.mtu != before.mtu) {
             tell(TraceEvent::Mtu(mtu));
         }
-        self.told = after;
+        *self.told.make() = after;
     }
 }

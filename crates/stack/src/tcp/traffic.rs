@@ -13,8 +13,6 @@ pub(super) struct Traffic {
     data_segments_in: u64,
     data_segments_out: u64,
     bytes_sent: u64,
-    bytes_acked: u64,
-    bytes_received: u64,
     /// SYNs and SYN-ACKs that were retransmitted after a timeout.
     handshake_retransmits: u32,
     /// SYN-ACKs that left again because the peer's SYN came again.
@@ -43,16 +41,6 @@ impl Traffic {
     /// Data came that was welcome.
     pub(super) const fn on_data_received(&mut self, now: Instant) {
         self.last_data_received = Some(now);
-    }
-
-    /// So many bytes are received in order.
-    pub(super) const fn on_received_in_order(&mut self, bytes: u64) {
-        self.bytes_received += bytes;
-    }
-
-    /// So many bytes of ours were acknowledged.
-    pub(super) const fn on_acked(&mut self, bytes: u64) {
-        self.bytes_acked += bytes;
     }
 
     /// `segments` with `bytes` of data leave, or a bare FIN.
@@ -94,14 +82,6 @@ impl Traffic {
         self.data_segments_in
     }
 
-    pub(super) const fn bytes_acked(&self) -> u64 {
-        self.bytes_acked
-    }
-
-    pub(super) const fn bytes_received(&self) -> u64 {
-        self.bytes_received
-    }
-
     pub(super) fn handshake_retransmits(&self) -> u64 {
         self.handshake_retransmits.into()
     }
@@ -129,8 +109,6 @@ impl Traffic {
             data_segments_in,
             data_segments_out,
             bytes_sent,
-            bytes_acked,
-            bytes_received,
             handshake_retransmits: _,
             answers_again: _,
             last_data_sent,
@@ -142,8 +120,6 @@ impl Traffic {
         sample.since_data_received = since(last_data_received);
         sample.since_ack_received = since(last_ack_received);
         sample.bytes_sent = Some(bytes_sent);
-        sample.bytes_acked = Some(bytes_acked);
-        sample.bytes_received = Some(bytes_received);
         sample.segs_out = Some(segments_out);
         sample.segs_in = Some(segments_in);
         sample.data_segs_out = Some(data_segments_out);

@@ -8,7 +8,6 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use super::Record;
-use crate::shrink::shrink_empty;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
@@ -72,15 +71,6 @@ impl Outstanding {
     /// All records.
     pub(super) fn all(&mut self) -> &mut BTreeMap<u64, Record> {
         self.up_to(u64::MAX)
-    }
-
-    /// Gives memory back while nothing is in it.
-    pub(super) fn release(&mut self) {
-        if self.is_empty() {
-            // An empty map keeps a node.
-            self.tree = BTreeMap::new();
-            shrink_empty(&mut self.line);
-        }
     }
 
     #[cfg(test)]

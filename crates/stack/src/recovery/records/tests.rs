@@ -31,8 +31,11 @@ fn again(now: Instant, segment: u32) -> Retransmission {
 impl Scoreboard {
     /// Everything that must hold whatever came.
     fn assert_sound(&self) {
+        let none = Flight::default();
+        let flight = self.flight.as_ref().unwrap_or(&none);
         let sum = |of: fn(&Record) -> bool| -> u32 {
-            self.outstanding
+            flight
+                .outstanding
                 .iter()
                 .filter(|(_, r)| of(r))
                 .map(|(_, r)| r.packets)
@@ -40,24 +43,24 @@ impl Scoreboard {
         };
         assert_eq!(self.lost, sum(|r| r.is_lost));
         assert_eq!(self.retransmitted, sum(|r| r.is_retransmitted));
-        let in_runs: u32 = self.runs.values().map(|run| run.packets).sum();
-        if !self.runs.is_empty() {
+        let in_runs: u32 = flight.runs.values().map(|run| run.packets).sum();
+        if !flight.runs.is_empty() {
             assert_eq!(self.sacked, in_runs);
         }
         assert_eq!(self.packets_out, sum(|_| true) + in_runs);
-        let waiting: Vec<u64> = self
+        let waiting: Vec<u64> = flight
             .outstanding
             .iter()
             .filter(|(_, r)| r.waits())
             .map(|(s, _)| s)
             .collect();
-        assert!(self.to_retransmit.iter().copied().eq(waiting));
+        assert!(flight.to_retransmit.iter().copied().eq(waiting));
         // Records and runs together are exactly what is out.
-        let mut pieces: Vec<(u64, u64)> = self
+        let mut pieces: Vec<(u64, u64)> = flight
             .outstanding
             .iter()
             .map(|(s, r)| (s, r.end))
-            .chain(self.runs.iter().map(|(&s, run)| (s, run.end)))
+            .chain(flight.runs.iter().map(|(&s, run)| (s, run.end)))
             .collect();
         pieces.sort_unstable();
         let mut reached = self.una();
@@ -67,13 +70,14 @@ impl Scoreboard {
             reached = end;
         }
         assert_eq!(reached, self.next());
-        let count = self.outstanding.len() + self.runs.len();
+        let count = flight.outstanding.len() + flight.runs.len();
         assert!(count <= self.packets_out as usize, "{count} records");
-        assert!(self.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
+        assert!(flight.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
         // RACK can find every record that is neither lost nor delivered.
-        for (start, record) in self.outstanding.iter().filter(|(_, r)| !r.is_lost) {
+        for (start, record) in flight.outstanding.iter().filter(|(_, r)| !r.is_lost) {
             assert!(
-                self.by_time
+                flight
+                    .by_time
                     .iter()
                     .any(|r| { r.sent == record.sent && r.start <= start && record.end <= r.end }),
                 "{start} is forgotten"
@@ -387,9 +391,12 @@ fn chain(segments: u64) -> Scoreboard {
 fn sack_takes_whole_segments_only() {
     let mut board = chain(10);
     assert_eq!(board.sack((150, 450), |_| {}), 2);
-    assert_eq!(board.runs.keys().copied().collect::<Vec<_>>(), [201]);
+    assert_eq!(
+        board.flight.make().runs.keys().copied().collect::<Vec<_>>(),
+        [201]
+    );
     assert_eq!(board.sack((401, 501), |_| {}), 1);
-    assert_eq!(board.runs.len(), 1, "neighbours are one run");
+    assert_eq!(board.flight.make().runs.len(), 1, "neighbours are one run");
     assert_eq!(board.in_flight(), 7);
 }
 
@@ -431,6 +438,10 @@ fn a_long_history_of_retransmissions_is_forgotten() {
         board.mark_all_lost(|_| false);
         let range = board.first_to_retransmit(1, u32::MAX, SEGMENT).unwrap();
         board.retransmit(range, &again(at(time), SEGMENT));
-        assert!(board.by_time.len() <= 70, "{}", board.by_time.len());
+        assert!(
+            board.flight.make().by_time.len() <= 70,
+            "{}",
+            board.flight.make().by_time.len()
+        );
     }
 }

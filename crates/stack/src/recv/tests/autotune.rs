@@ -35,7 +35,7 @@ fn tune(
     unread: u64,
     bytes: u32,
 ) -> (u32, u32, u32) {
-    let mut buffer = Buffer::new(&settings.recv);
+    let mut buffer = Buffer::new(&Arc::new(settings.clone()));
     let mut window = Window::new(&settings.options);
     window.select_first(1448, &buffer, &settings.options);
     buffer.set_for_test(bytes, 170, 0);
@@ -282,7 +282,7 @@ fn fb18_a_loss_in_each_round_trip_time_stops_the_rule_of_2006_alone() {
 fn fb13_a_reservation_that_fails_ends_growth() {
     let mut settings = bsd(65_536, 2, millis(100), Duration::ZERO);
     settings.recv.buffer.request_max = 100_000;
-    let mut buffer = Buffer::new(&settings.recv);
+    let mut buffer = Buffer::new(&Arc::new(settings.clone()));
     buffer.reserve(98_304);
     assert_eq!((buffer.bytes(), buffer.is_locked()), (98_304, false));
     buffer.reserve(114_688);

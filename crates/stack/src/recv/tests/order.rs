@@ -87,7 +87,7 @@ fn a_full_linux_buffer_is_collapsed_and_pruned() {
     for step in 0..100 {
         connection.data_at(0, 2001 + 200 * step, 100, true);
     }
-    let stats = *connection.receiver.stats();
+    let stats = connection.receiver.stats();
     assert!(
         stats.pruned > 0 && stats.out_of_order_drops > 0,
         "{stats:?}"

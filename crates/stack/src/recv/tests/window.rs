@@ -38,11 +38,11 @@ fn b1_a_buffer_is_as_large_as_its_settings_say() {
     let check = |fixed, expected| {
         let mut settings = linux();
         settings.recv.buffer.fixed = Some(fixed);
-        assert_eq!(Buffer::new(&settings.recv).bytes(), expected);
+        assert_eq!(Buffer::new(&Arc::new(settings.clone())).bytes(), expected);
     };
     check(0, 2304);
     check(200_000, 200_000);
-    assert_eq!(Buffer::new(&linux().recv).bytes(), 131_072, "B1");
+    assert_eq!(Buffer::new(&Arc::new(linux())).bytes(), 131_072, "B1");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn w12_established() {
 
 #[test]
 fn w13_to_w15_ratio_is_measured_on_the_first_full_segment() {
-    let mut buffer = Buffer::new(&linux().recv);
+    let mut buffer = Buffer::new(&Arc::new(linux()));
     assert!(buffer.measure(1448, 2304));
     assert_eq!(buffer.ratio(), 160, "W13");
     buffer.set_for_test(131_072, 170, 0);
@@ -76,7 +76,7 @@ fn w13_to_w15_ratio_is_measured_on_the_first_full_segment() {
 fn window_with(scale: u8, threshold: u32, full: u32, segment: u32) -> (Window, Buffer) {
     let mut settings = linux();
     settings.options.window_scaling = scale > 0;
-    let mut buffer = Buffer::new(&settings.recv);
+    let mut buffer = Buffer::new(&Arc::new(settings.clone()));
     buffer.set_for_test(full * 2, 128, 0);
     let mut window = Window::new(&settings.options);
     window.select_first(1460, &buffer, &settings.options);
@@ -141,7 +141,7 @@ fn w18_w19_unscaled_windows_move_by_whole_segments() {
 fn w20_w21_the_window_grows_in_the_buffer() {
     let mut settings = linux();
     settings.recv.buffer.max = 6_291_456;
-    let mut buffer = Buffer::new(&settings.recv);
+    let mut buffer = Buffer::new(&Arc::new(settings.clone()));
     buffer.set_for_test(1 << 20, 160, 0);
     let mut window = Window::new(&settings.options);
     window.select_first(1448, &buffer, &settings.options);

@@ -1,7 +1,7 @@
 //! The send buffer: its size, what it is charged, and when a writer stops and goes on.
 
 use super::*;
-use crate::send::memory::{Fill, fixed_bytes, freebsd_bytes, linux_segment_bytes};
+use crate::send::memory::{Fill, Reach, fixed_bytes, freebsd_bytes, linux_segment_bytes};
 
 fn fixed(mut settings: SocketSettings, bytes: u32) -> SocketSettings {
     settings.send.buffer.fixed = Some(bytes);
@@ -270,18 +270,17 @@ fn fb11_fb12_the_buffer_grows_in_steps() {
     fn check(window: u32, cwnd: u32, used: u64, unsent: u64, grows: bool) {
         let mut settings = bsd();
         settings.send.buffer.rule = SizeRule::FreeBsd2006 { step: 8192 };
-        let env = SendMemoryEnv {
+        let reach = Reach {
             cwnd,
             window,
             mss: 1460,
-            ..SendMemoryEnv::default()
         };
         let fill = Fill {
             size: 32_768,
             used,
             unsent,
         };
-        let size = freebsd_bytes(&settings.send, fill, &env);
+        let size = freebsd_bytes(&settings.send, fill, &reach);
         assert_eq!(size, if grows { 40_960 } else { 32_768 });
     }
     check(26_216, 20, 28_672, 0, true);

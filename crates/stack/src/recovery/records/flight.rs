@@ -1,0 +1,177 @@
+//! Records and runs of what is out, and the order in which it was sent.
+//!
+//! They exist while something is out and say nothing of the rest of the connection.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use base::Instant;
+
+use super::outstanding::Outstanding;
+use super::record::Record;
+use crate::shrink::shrink_empty;
+
+/// How far back the end of a wait is looked for.
+const LOOK_BACK_MAX: usize = 32;
+
+/// Neighbouring packets that were SACKed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) end: u64,
+    pub(super) packets: u32,
+}
+
+/// A range that left at one time; what is left of it in `outstanding` with that time counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentRange {
+    pub(super) sent: Instant,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// Records and runs of what is out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flight {
+    pub(super) outstanding: Outstanding,
+    pub(super) runs: BTreeMap<u64, Run>,
+    /// Starts of the lost records that were not retransmitted yet.
+    pub(super) to_retransmit: BTreeSet<u64>,
+    /// In the order of sending; entries may be outdated.
+    pub(super) by_time: VecDeque<SentRange>,
+    /// End of the highest SACKed record.
+    pub(super) highest_sack: u64,
+    /// Counting duplicates found everything below lost already.
+    pub(super) counted_below: u64,
+}
+
+impl Flight {
+    pub(super) fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
+        if let Some((&before, run)) = self.runs.range(..start).next_back()
+            && run.end == start
+        {
+            packets += run.packets;
+            start = before;
+        }
+        if let Some(after) = self.runs.remove(&end) {
+            packets += after.packets;
+            end = after.end;
+        }
+        self.runs.insert(start, Run { end, packets });
+    }
+
+    /// The first record of a range that still stands as it was sent then.
+    pub(super) fn first_waiting(&mut self, range: SentRange, end: u64) -> Option<u64> {
+        let from = self.record_start(range.start);
+        let found = self
+            .outstanding
+            .up_to(end)
+            .range(from..end)
+            .find(|(_, record)| record.sent == range.sent && !record.waits())
+            .map(|(&start, _)| start)?;
+        // What was looked at in vain is not looked at again.
+        if let Some(front) = self.by_time.front_mut() {
+            front.start = front.start.max(found);
+        }
+        Some(found)
+    }
+
+    /// The first record that begins in `start..end`.
+    pub(super) fn first_in(&mut self, start: u64, end: u64) -> Option<(&u64, &Record)> {
+        // A map refuses ranges that end before they begin.
+        let end = end.max(start);
+        self.outstanding.up_to(end).range(start..end).next()
+    }
+
+    /// The start of the record that holds `offset`, or `offset`.
+    pub(super) fn record_start(&mut self, offset: u64) -> u64 {
+        match self
+            .outstanding
+            .up_to(offset + 1)
+            .range(..=offset)
+            .next_back()
+        {
+            Some((&start, record)) if record.end > offset => start,
+            _ => offset,
+        }
+    }
+
+    /// Forgets the first range up to `end`.
+    pub(super) fn drop_front(&mut self, end: u64) {
+        match self.by_time.front_mut() {
+            Some(range) if range.end > end => range.start = end,
+            _ => {
+                self.by_time.pop_front();
+            }
+        }
+    }
+
+    /// All in front of `ack` is acknowledged.
+    pub(super) fn forget_sent(&mut self, ack: u64) {
+        while self.by_time.front().is_some_and(|range| range.end <= ack) {
+            self.by_time.pop_front();
+        }
+        shrink_empty(&mut self.by_time);
+    }
+
+    /// Sending time of the last range before `rack` of which something stands; a little later
+    /// where that takes long to find.
+    pub(super) fn last_before(&mut self, rack: (Instant, u64)) -> Option<Instant> {
+        let after = self
+            .by_time
+            .partition_point(|range| (range.sent, range.start) < rack);
+        let mut last = None;
+        for at in (0..after).rev().take(LOOK_BACK_MAX) {
+            let range = self.by_time[at];
+            last = Some(range.sent);
+            let stands = |record: &Record| record.sent == range.sent && !record.waits();
+            let from = self.record_start(range.start);
+            let records = self
+                .outstanding
+                .up_to(range.end)
+                .range(from..range.end)
+                .take(LOOK_BACK_MAX);
+            if records.into_iter().any(|(_, record)| stands(record)) {
+                break;
+            }
+        }
+        last
+    }
+
+    #[inline]
+    pub(super) fn remember(&mut self, now: Instant, start: u64, end: u64) {
+        match self.by_time.back_mut() {
+            Some(last) if last.sent == now && last.end == start => last.end = end,
+            _ => {
+                let is_after = |range: &SentRange| (range.sent, range.start) > (now, start);
+                let later = self
+                    .by_time
+                    .iter()
+                    .rev()
+                    .take_while(|range| is_after(range));
+                let at = self.by_time.len() - later.count();
+                let range = SentRange {
+                    sent: now,
+                    start,
+                    end,
+                };
+                self.by_time.insert(at, range);
+            }
+        }
+        if self.by_time.len() > 64 + 4 * self.outstanding.len() {
+            self.forget_outdated();
+        }
+    }
+
+    /// Drops the ranges of which nothing stands any more; each costs what its sending cost.
+    fn forget_outdated(&mut self) {
+        let outstanding = self.outstanding.all();
+        self.by_time.retain(|range| {
+            let from = match outstanding.range(..=range.start).next_back() {
+                Some((&start, record)) if record.end > range.start => start,
+                _ => range.start,
+            };
+            outstanding
+                .range(from..range.end)
+                .any(|(_, record)| record.sent == range.sent && !record.waits())
+        });
+    }
+}
