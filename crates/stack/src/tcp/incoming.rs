@@ -254,6 +254,7 @@ impl Connection {
             ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
             has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
         });
+        self.recovery.give_memory(&mut shared.spare_flight);
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
             self.send.flush();
