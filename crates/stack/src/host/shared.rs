@@ -16,6 +16,7 @@ use crate::cc::{self, CongestionControl, Controllers};
 use crate::counters::Counters;
 use crate::packet::Packet;
 use crate::pool::Pool;
+use crate::recovery::SpareFlight;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
     pub(super) controllers: Option<Box<dyn Controllers>>,
+    pub(crate) spare_flight: SpareFlight,
     answers: Spread,
 }
 
@@ -81,6 +83,7 @@ impl Shared {
             events: VecDeque::new(),
             trace: None,
             controllers: None,
+            spare_flight: SpareFlight::default(),
             answers: Spread::default(),
             system,
         }

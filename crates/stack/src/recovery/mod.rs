@@ -37,6 +37,7 @@ use crate::tick::TickClock;
 use prr::Prr;
 use rack::Rack;
 use rate::RateSampler;
+pub(crate) use records::SpareFlight;
 use records::{Retransmission, Scoreboard};
 pub(crate) use rtt::RttEstimator;
 use undo::Undo;
@@ -317,6 +318,18 @@ impl LossRecovery {
     pub(crate) fn set_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
         self.update_pacing_rate();
+    }
+
+    /// Takes memory for what is about to be sent, where the host has some to spare.
+    #[inline]
+    pub(crate) fn take_memory(&mut self, spare: &mut SpareFlight) {
+        self.board.take_memory(spare);
+    }
+
+    /// Gives the memory of what was sent back to the host, where all is acknowledged.
+    #[inline]
+    pub(crate) fn give_memory(&mut self, spare: &mut SpareFlight) {
+        self.board.give_memory(spare);
     }
 
     /// `start..end` left for the first time, in segments of `segment` bytes (0: as one); where

@@ -50,10 +50,11 @@ pub(super) struct RateSampler {
     last: Option<Last>,
 }
 
+/// A sample, as small as it can be kept.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     packets: u32,
-    /// The interval.
+    /// The interval in nanoseconds.
     nanos: u64,
     is_app_limited: bool,
 }

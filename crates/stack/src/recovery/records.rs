@@ -12,12 +12,14 @@ mod outstanding;
 mod record;
 
 use alloc::collections::VecDeque;
+use core::mem;
 
 use base::Instant;
 
 use super::rate::SentState;
 use crate::progress::Progress;
 use crate::rare::Rare;
+pub(crate) use flight::SpareFlight;
 use flight::{Flight, Run, SentRange};
 pub(super) use record::{Delivered, Record, Retransmission};
 
@@ -34,7 +36,8 @@ pub(super) struct Expired {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     progress: Progress,
-    /// Exists while something is out: most connections are idle most of the time.
+    /// Exists while something is out: most connections are idle most of the time. Its memory comes
+    /// from [`SpareFlight`] and goes there.
     flight: Rare<Flight>,
     packets_out: u32,
     sacked: u32,
@@ -145,6 +148,22 @@ impl Scoreboard {
         self.sacked = count;
     }
 
+    /// Something is about to be sent: records it in spare memory, where there is some.
+    #[inline]
+    pub(super) fn take_memory(&mut self, spare: &mut SpareFlight) {
+        if self.flight.as_ref().is_none() {
+            self.flight = mem::take(&mut spare.0);
+        }
+    }
+
+    /// Gives the memory away where nothing is out.
+    #[inline]
+    pub(super) fn give_memory(&mut self, spare: &mut SpareFlight) {
+        if self.flight.as_ref().is_some_and(Flight::is_over) {
+            spare.0 = mem::take(&mut self.flight);
+        }
+    }
+
     /// `next..end` left for the first time.
     pub(super) fn transmit(
         &mut self,
@@ -252,8 +271,8 @@ impl Scoreboard {
         packets += self.acknowledge_runs(ack);
         self.progress.on_acked(ack);
         if let Some(flight) = self.flight.as_mut() {
-            if flight.outstanding.is_empty() && flight.runs.is_empty() {
-                self.flight = Rare::NONE;
+            if flight.is_over() {
+                flight.clear();
             } else {
                 flight.forget_sent(ack);
             }

@@ -60,7 +60,7 @@ impl RttEstimator {
         }
     }
 
-    /// The rules were those of `before`.
+    /// Other rules are in force, in place of `before`.
     pub(super) fn configure(&mut self, before: &Recovery, rules: &Recovery) {
         if before.rto_min != rules.rto_min || before.rto_rule != rules.rto_rule {
             // The least variation is part of what Linux's rule smoothed: begin it anew.

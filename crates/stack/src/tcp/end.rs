@@ -2,8 +2,8 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-/// An address and a port: a [`SocketAddr`] without what link-local addresses of IPv6 have beside,
-/// which hosts tell nothing by.
+/// An address and a port: a [`SocketAddr`] without the flow label and the scope of IPv6, by which a
+/// host tells no connections apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     ip: IpAddr,

@@ -65,6 +65,7 @@ impl Held {
         self.limit = limit;
     }
 
+    /// Adds the time since it was last counted to what it was waited for.
     #[inline]
     fn count(&mut self, now: Instant) {
         if self.has_data {

@@ -260,7 +260,9 @@ impl Connection {
             self.recovery.on_ack_of_nothing();
             AckOutcome::default()
         } else {
-            self.tell_recovery(now, segment, ack, &blocks, is_window_update)
+            let outcome = self.tell_recovery(now, segment, ack, &blocks, is_window_update);
+            self.recovery.give_memory(&mut shared.spare_flight);
+            outcome
         };
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.

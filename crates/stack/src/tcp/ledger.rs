@@ -5,6 +5,7 @@
 use base::Instant;
 
 use super::{Connection, State};
+use crate::host::Shared;
 use crate::send::Outgoing;
 
 /// What an acknowledgment has released.
@@ -27,7 +28,8 @@ impl Connection {
     }
 
     /// `outgoing` left for the first time.
-    pub(super) fn on_new_sent(&mut self, now: Instant, outgoing: &Outgoing) {
+    pub(super) fn on_new_sent(&mut self, now: Instant, shared: &mut Shared, outgoing: &Outgoing) {
+        self.recovery.take_memory(&mut shared.spare_flight);
         self.recovery.on_transmit(
             now,
             (outgoing.start, outgoing.sequence_end()),

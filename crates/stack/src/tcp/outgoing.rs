@@ -232,7 +232,7 @@ impl Connection {
         let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
         self.note_full_segment(&outgoing, probe);
         self.send_data(now, shared, &outgoing, false);
-        self.on_new_sent(now, &outgoing);
+        self.on_new_sent(now, shared, &outgoing);
         if let Some(mtu) = probe {
             self.on_mtu_probe_sent(mtu, &outgoing);
         }
@@ -276,7 +276,7 @@ impl Connection {
         );
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
-            self.on_new_sent(now, &outgoing);
+            self.on_new_sent(now, shared, &outgoing);
         }
     }
 

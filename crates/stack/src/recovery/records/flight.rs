@@ -8,10 +8,14 @@ use base::Instant;
 
 use super::outstanding::Outstanding;
 use super::record::Record;
+use crate::rare::Rare;
 use crate::shrink::shrink_empty;
 
 /// How far back the end of a wait is looked for.
 const LOOK_BACK_MAX: usize = 32;
+
+/// Records for which a flight that ended keeps room.
+const KEPT: usize = 8;
 
 /// Neighbouring packets that were SACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +47,30 @@ pub(super) struct Flight {
     pub(super) counted_below: u64,
 }
 
+/// The memory of a flight that ended, for the next one of any connection of a host: a connection
+/// that is idle takes none, and one that sends a message at a time allocates none.
+#[derive(Debug, Default)]
+pub(crate) struct SpareFlight(pub(super) Rare<Flight>);
+
 impl Flight {
+    /// Whether nothing is out any more.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.outstanding.is_empty() && self.runs.is_empty()
+    }
+
+    /// Begins anew, in the memory that it has.
+    pub(super) fn clear(&mut self) {
+        self.outstanding.clear(KEPT);
+        // An empty map or set keeps a node.
+        self.runs = BTreeMap::new();
+        self.to_retransmit = BTreeSet::new();
+        self.by_time.clear();
+        self.by_time.shrink_to(KEPT);
+        self.highest_sack = 0;
+        self.counted_below = 0;
+    }
+
     pub(super) fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
         if let Some((&before, run)) = self.runs.range(..start).next_back()
             && run.end == start

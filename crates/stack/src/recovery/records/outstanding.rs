@@ -73,6 +73,14 @@ impl Outstanding {
         self.up_to(u64::MAX)
     }
 
+    /// Takes all records out, and keeps room for so many.
+    pub(super) fn clear(&mut self, kept: usize) {
+        // An empty map keeps a node.
+        self.tree = BTreeMap::new();
+        self.line.clear();
+        self.line.shrink_to(kept);
+    }
+
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Record)> {
         let line = self.line.iter().map(|(start, record)| (*start, record));

@@ -388,6 +388,26 @@ fn chain(segments: u64) -> Scoreboard {
 }
 
 #[test]
+fn a_flight_that_ended_gives_its_memory_to_the_next_one() {
+    let mut spare = SpareFlight::default();
+    let mut one = chain(20);
+    one.sack((201, 301), |_| {});
+    one.give_memory(&mut spare);
+    assert!(spare.0.as_ref().is_none(), "something is out");
+    one.acknowledge(one.next(), |_| {});
+    one.give_memory(&mut spare);
+    assert!(one.flight.as_ref().is_none());
+    let mut other = Scoreboard::default();
+    other.take_memory(&mut spare);
+    let flight = other.flight.as_ref().expect("memory that was given");
+    assert_eq!((flight.highest_sack, flight.by_time.len()), (0, 0));
+    assert!(flight.by_time.capacity() > 0);
+    other.transmit(at(1), 101, SEGMENT, false, state());
+    other.assert_sound();
+    assert!(spare.0.as_ref().is_none());
+}
+
+#[test]
 fn sack_takes_whole_segments_only() {
     let mut board = chain(10);
     assert_eq!(board.sack((150, 450), |_| {}), 2);
