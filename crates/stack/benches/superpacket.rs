@@ -57,7 +57,6 @@ impl Unit {
 
 /// What a side was asked.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a box would be measured as well")]
 enum Call {
     Handle(Instant, Packet),
     Read(Instant),
