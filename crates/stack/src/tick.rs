@@ -82,8 +82,8 @@ impl TickClock {
         Instant::from_nanos(fires.saturating_sub(self.before_epoch_nanos))
     }
 
-    /// As [`Self::expiry`] for a `delay` of whole ticks, where the tick that follows `now` is known:
-    /// it lies at `edge`.
+    /// As [`Self::expiry`] for a `delay` of whole ticks, where it is known that the tick that
+    /// follows `now` lies at `edge`.
     #[inline]
     pub(crate) fn expiry_behind(&self, now: Instant, edge: Instant, delay: Duration) -> Instant {
         let fine = self.tick_nanos() * u64::from(self.coarse_above_ticks);

@@ -236,8 +236,8 @@ impl Connection {
         }
     }
 
-    /// The sending half hears of the acknowledgment and of the window. Returns whether that can have
-    /// told it anything while it was at rest.
+    /// The sending half hears of the acknowledgment and of the window. Returns whether that can
+    /// have told it anything while it was at rest.
     fn handle_ack(
         &mut self,
         now: Instant,
