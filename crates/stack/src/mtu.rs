@@ -248,6 +248,10 @@ impl MtuState {
         if !self.discovery || quoted < una || quoted >= next {
             return false;
         }
+        // RFC 8201 section 4: no link of IPv6 has less, so it is no router that says so.
+        if self.ip_header != V4_HEADER_BYTES && mtu < u32::from(V6_MIN) {
+            return false;
+        }
         let claimed = match mtu {
             0 => self.plateau(),
             mtu => u16::try_from(mtu).unwrap_or(u16::MAX),

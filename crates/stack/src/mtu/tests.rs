@@ -240,7 +240,9 @@ fn no_report_makes_packets_tiny() {
     assert!(state.on_too_big(NOW, &report(68)));
     assert_eq!((state.mtu(), state.dont_fragment()), (552, false));
     let mut state = MtuState::new(NOW, &path(MtuProbing::Off), 1500, 40);
-    assert!(state.on_too_big(NOW, &report(576)));
+    assert!(!state.on_too_big(NOW, &report(576)));
+    assert_eq!((state.mtu(), state.dont_fragment()), (1500, true));
+    assert!(state.on_too_big(NOW, &report(1280)));
     assert_eq!((state.mtu(), state.dont_fragment()), (1280, true));
 }
 

@@ -272,8 +272,7 @@ impl LossRecovery {
                 self.rtt.on_min_sample(now, rtt, false);
                 self.rtt.on_sample(&self.settings.recovery, rtt, 1, 1);
             }
-            None if syn_retransmits > 0 => self.rtt.on_lost_handshake(&self.settings.recovery),
-            None => {}
+            None => self.rtt.on_lost_handshake(&self.settings.recovery),
         }
         self.window.cwnd = self.initial_window();
         if syn_retransmits > 1 {

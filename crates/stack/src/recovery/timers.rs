@@ -56,6 +56,9 @@ impl LossRecovery {
     /// The last timeout does not count against the peer, which answers from behind a shut window.
     pub(crate) fn forgive_timeout(&mut self) {
         self.timeouts = self.timeouts.saturating_sub(1);
+        if let Some(stats) = self.stats.as_mut() {
+            stats.timeouts = stats.timeouts.saturating_sub(1);
+        }
     }
 
     fn enter_loss(&mut self, now: Instant) {

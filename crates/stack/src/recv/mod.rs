@@ -304,7 +304,7 @@ impl Receiver {
     fn measure(&mut self, facts: &Arrived) {
         let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
         if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
-            self.window.follow_buffer(&self.buffer);
+            self.window.follow_ratio(&self.buffer);
             self.autotune.clamp_space(self.window.clamp());
         }
         if measured.is_pushed {
@@ -366,8 +366,9 @@ impl Receiver {
                 segments,
             });
             self.buffer.set_out_of_order(self.queue.range_charge());
-            if let Some((start, end)) = duplicate {
-                self.report_duplicate(start, end);
+            if let Some((start, last)) = duplicate {
+                let has_fin_again = data.fin && self.fin == Mark::at(end) && last == end;
+                self.report_duplicate(start, last + u64::from(has_fin_again));
             }
             let progress = self.progress();
             self.autotune

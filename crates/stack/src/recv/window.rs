@@ -155,9 +155,20 @@ impl Window {
         self.clamp_asked = clamp.unwrap_or(u32::MAX);
     }
 
-    /// The buffer or its ratio changed: the whole of it may be offered.
+    /// The buffer grew: the whole of it may be offered.
     pub(super) fn follow_buffer(&mut self, buffer: &Buffer) {
-        self.clamp = buffer.full().min(FIELD_MAX << self.scale);
+        self.clamp = buffer.full();
+    }
+
+    /// Memory gives another share of window than was thought (Linux `tcp_set_window_clamp`): what
+    /// is offered already is within reach, and nothing above the whole buffer.
+    pub(super) fn follow_ratio(&mut self, buffer: &Buffer) {
+        let before = core::mem::replace(&mut self.clamp, buffer.full());
+        self.threshold = if self.clamp < before {
+            self.threshold.min(self.clamp)
+        } else {
+            self.threshold.max(self.offered.min(self.clamp))
+        };
     }
 
     /// Settings changed. Where memory counts, the clamp stays as Linux leaves it until the buffer
@@ -257,8 +268,13 @@ impl Window {
         } else {
             bytes
         };
+        let most = if buffer.is_truesize() {
+            u32::MAX
+        } else {
+            FIELD_MAX << self.scale
+        };
         Selected {
-            bytes: bytes.min(FIELD_MAX << self.scale),
+            bytes: bytes.min(most),
             is_tight,
         }
     }

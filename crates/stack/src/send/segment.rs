@@ -21,8 +21,8 @@ const SMALL_WINDOW_BYTES: u32 = 536;
 const SEGMENT_BYTES_MIN: u32 = 36;
 /// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
 const RATE_PER_BURST: u64 = 1024;
-/// How long after the last packet a superpacket no longer waits for company, and the latest next
-/// ACK for which it does (`tcp_tso_should_defer`).
+/// From when on after the last packet a superpacket no longer waits for company, and the latest
+/// next ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
 const DEFER_MAX: Duration = Duration::from_millis(1);
 
 /// What decides how large a segment and a superpacket may be.
@@ -439,7 +439,11 @@ impl Sender {
                 .then(|| self.tail_hold(partial, whole > 0, env))
                 .flatten()
         } else if self.forms_packets() {
-            self.nagle_hold(whole > 0, &env.progress)
+            // In the middle of a write nothing small waits (Linux `tcp_push_one`).
+            match env.is_within_write {
+                true => None,
+                false => self.nagle_hold(whole > 0, &env.progress),
+            }
         } else {
             // The window cuts the segment; it may only do so where it is small as a whole.
             (whole > 0).then_some(head.usable_limit)
@@ -472,7 +476,7 @@ impl Sender {
             0 => env.sizes.gso_max / self.segment_bytes,
             segments => segments,
         };
-        let leaves = env.now.since(last_sent) > DEFER_MAX
+        let leaves = env.now.since(last_sent) >= DEFER_MAX
             || allowed >= u64::from(full_burst.max(1)) * head.mss
             || (!head.is_tail && allowed >= head.bytes)
             || allowed >= share

@@ -100,7 +100,7 @@ impl Sender {
         self.writer_waits |= taken < total;
         let before = core::mem::take(&mut self.paused_bytes);
         if before + taken > 0 {
-            self.end_write(taken < total, flags);
+            self.end_write(taken < total, flags, u64::from(sizes.window_max / 2));
         } else {
             self.waits.make().refused_writes += 1;
         }
@@ -119,8 +119,9 @@ impl Sender {
         }
     }
 
-    /// Marks what a write left behind (Linux `tcp_push`).
-    fn end_write(&mut self, is_short: bool, flags: WriteFlags) {
+    /// Marks what a write left behind (Linux `tcp_push`). More than `half_window` is pushed though
+    /// more follows.
+    fn end_write(&mut self, is_short: bool, flags: WriteFlags, half_window: u64) {
         let WriteFlags {
             more,
             urgent,
@@ -130,10 +131,11 @@ impl Sender {
         let more = more && !is_short;
         let end = self.end();
         // All of it may have left while it was being written.
+        let is_much = self.forms_packets() && end - self.pushed > half_window;
         if let Some(tail) = self.ledger.tail_mut() {
-            tail.push |= !more;
+            tail.push |= !more || is_much;
             tail.more = more;
-            if !more {
+            if tail.push {
                 self.pushed = end;
             }
         }

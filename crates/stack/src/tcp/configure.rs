@@ -17,6 +17,10 @@ impl Connection {
     ) {
         let before = Arc::clone(&self.settings);
         change(Arc::make_mut(&mut self.settings));
+        if self.linux().is_some() && self.state.is_synchronized() {
+            // Linux looks at `TCP_MAXSEG` when SYNs are written and read.
+            Arc::make_mut(&mut self.settings).options.mss = before.options.mss;
+        }
         if self.settings == before {
             self.settings = before;
             return;

@@ -78,6 +78,7 @@ impl Connection {
         let state = State::SynReceived(SynReceived {
             since: now,
             retransmits,
+            again: 0,
             closing: false,
         });
         let mut connection = Box::new(Self::new(now, shared, opening, state));
@@ -172,6 +173,15 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
+    /// The peer's SYN came again, so that ours is answered once more (Linux `tcp_rtx_synack`).
+    pub(super) fn send_syn_ack_again(&mut self, now: Instant, shared: &mut Shared) {
+        if let State::SynReceived(state) = &mut self.state {
+            state.again += 1;
+            self.traffic.on_answer_again();
+        }
+        self.send_syn_ack(now, shared);
+    }
+
     /// A SYN or SYN-ACK that announces `mss` and names the options of `offer`.
     fn syn_segment(&mut self, now: Instant, flags: TcpFlags, mss: u32, offer: &Agreed) -> Segment {
         let Agreed {
@@ -181,8 +191,11 @@ impl Connection {
             advmss,
             send_mss: _,
         } = *offer;
-        let window = self.recv.first_window(advmss);
         let is_answer = flags.contains(TcpFlags::ACK);
+        let window = match is_answer && !self.socket.is_passive() && self.linux().is_some() {
+            true => self.recv.first_window(mss),
+            false => self.recv.first_window(advmss),
+        };
         Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
@@ -243,9 +256,11 @@ impl Connection {
         }
         self.take_syn(now, shared, segment);
         if !has_ack {
+            // It is our SYN that leaves again, with an ACK: the window stays, the time is new.
             self.state = State::SynReceived(SynReceived {
-                since: state.since,
+                since: now,
                 retransmits: state.retransmits,
+                again: 0,
                 closing: false,
             });
             self.send_syn_ack(now, shared);
@@ -269,8 +284,13 @@ impl Connection {
         state: SynReceived,
         segment: &Segment,
     ) {
-        let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
-        let lost = self.lost_of(state.since, state.retransmits, segment);
+        let sent_again = state.retransmits + state.again;
+        let rtt = self.handshake_rtt(now, state.since, sent_again, segment);
+        // Only what a timeout retransmitted was lost.
+        let lost = match state.retransmits {
+            0 => 0,
+            _ => self.lost_of(state.since, sent_again, segment),
+        };
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {
             // The window of this ACK is the first that counts.

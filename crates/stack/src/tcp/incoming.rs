@@ -501,7 +501,7 @@ impl Connection {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
                 self.challenge(now, shared);
             } else if self.may_challenge(now) {
-                self.send_syn_ack(now, shared);
+                self.send_syn_ack_again(now, shared);
             }
             return;
         }

@@ -220,7 +220,9 @@ impl Connection {
             bytes_retrans: Some(stats.retransmitted_bytes),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
-            retrans_total_pkts: Some(stats.retransmitted_packets + handshake_retransmits),
+            retrans_total_pkts: Some(
+                stats.retransmitted_packets + handshake_retransmits + self.traffic.answers_again(),
+            ),
             dsack_dups: Some(stats.dsacks),
             reord_seen: Some(stats.reordering_seen),
             out_of_order_pkts: Some(recv_stats.out_of_order),

@@ -22,6 +22,8 @@ pub(crate) struct SynReceived {
     pub(crate) since: Instant,
     /// Times that it was retransmitted.
     pub(crate) retransmits: u32,
+    /// Times that it left again because the peer's SYN did.
+    pub(crate) again: u32,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
 }
@@ -172,6 +174,7 @@ mod tests {
         State::SynReceived(SynReceived {
             since: Instant::ZERO,
             retransmits: 0,
+            again: 0,
             closing,
         })
     }

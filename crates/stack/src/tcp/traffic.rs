@@ -14,7 +14,9 @@ pub(super) struct Traffic {
     data_segments_out: u64,
     bytes_sent: u64,
     /// SYNs and SYN-ACKs that were retransmitted after a timeout.
-    handshake_retransmits: u64,
+    handshake_retransmits: u32,
+    /// SYN-ACKs that left again because the peer's SYN came again.
+    answers_again: u32,
     last_data_sent: Option<Instant>,
     last_data_received: Option<Instant>,
     last_ack_received: Option<Instant>,
@@ -60,6 +62,11 @@ impl Traffic {
         self.handshake_retransmits += 1;
     }
 
+    /// A SYN-ACK left again because the peer's SYN came again.
+    pub(super) const fn on_answer_again(&mut self) {
+        self.answers_again += 1;
+    }
+
     /// Of what a listener answered only the peer's SYN and `segment` count (Linux
     /// `tcp_create_openreq_child`).
     pub(super) fn forget_answers(&mut self, segment: &Segment) {
@@ -75,8 +82,13 @@ impl Traffic {
         self.data_segments_in
     }
 
-    pub(super) const fn handshake_retransmits(&self) -> u64 {
-        self.handshake_retransmits
+    pub(super) fn handshake_retransmits(&self) -> u64 {
+        self.handshake_retransmits.into()
+    }
+
+    /// SYN-ACKs that left again because the peer's SYN came again.
+    pub(super) fn answers_again(&self) -> u64 {
+        self.answers_again.into()
     }
 
     /// When the last acknowledgment came.
@@ -98,6 +110,7 @@ impl Traffic {
             data_segments_out,
             bytes_sent,
             handshake_retransmits: _,
+            answers_again: _,
             last_data_sent,
             last_data_received,
             last_ack_received,
