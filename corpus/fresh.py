@@ -1,5 +1,5 @@
 """Situations of file servers, tunnels, asyncio, HTTP/2, proxies that queue, and paths that no other
-table has: RED with ECN, UDP beside TCP, a smaller MTU that is told of.
+table has: UDP beside TCP, small segments, a smaller MTU that is told of.
 
 Labels were written down before any of them was run.
 """
@@ -71,7 +71,7 @@ OWN_WINDOW = healthy("app-limited", "application-thinks", "round-trip-bound", "u
 
 
 def smb(config):
-    return (("server", f"mkdir -p smb/rpc && exec smbd -F --no-process-group -s $W/{config} "
+    return (("server", f"mkdir -p smb/rpc && exec smbd -F -s $W/{config} "
                        "-p 4450"),)
 
 
@@ -81,14 +81,6 @@ def rsyncd(config):
 
 def aio(size=0, pause=0, work=0):
     return (("server", f"exec {PY_FRESH} aio 5000 {size} {pause} {work}"),)
-
-
-def red(rate, limit, least, most):
-    """A shaper whose queue drops or marks by RED, at the router towards the server."""
-    return (("router", f"tc qdisc replace dev far0 root handle 1: tbf rate {rate} burst 20kb "
-                       f"limit {limit} && tc qdisc add dev far0 parent 1:1 handle 10: red limit "
-                       f"{limit} min {least} max {most} avpkt 1000 burst 50 ecn bandwidth {rate} "
-                       "probability 0.1"),)
 
 
 FILE_SERVERS = [
@@ -322,20 +314,6 @@ PATHS = [
         path=("--set", "path.forward.link_mtu=1280", "--set", "path.forward.too_big=report"),
         server=NC_SINK, client=NC_SOURCE, warm_up=5,
         why="a smaller MTU on the way, and ICMP tells of it: the path is full",
-        watch=both(5000, FULL, TAKES),
-    ),
-    Situation(
-        "red-ecn", program="nc", rate="200mbit", queue="2000p", router=True,
-        prepare=(*red("20mbit", 400000, 30000, 90000), sysctl("client", "net.ipv4.tcp_ecn=1"),
-                 sysctl("server", "net.ipv4.tcp_ecn=1")),
-        server=NC_SINK, client=NC_SOURCE, warm_up=6, look=8,
-        why="a router shapes to 20 Mbit/s and marks by RED: the path is full",
-        watch=both(5000, FULL, TAKES),
-    ),
-    Situation(
-        "red-drops", program="nc", rate="200mbit", queue="2000p", router=True,
-        prepare=red("20mbit", 400000, 30000, 90000), server=NC_SINK, client=NC_SOURCE, warm_up=6,
-        look=8, why="a router shapes to 20 Mbit/s and drops by RED, early: the path is full",
         watch=both(5000, FULL, TAKES),
     ),
     Situation(
