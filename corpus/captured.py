@@ -18,12 +18,18 @@ UNSEEN = {"sndbuf-locked", "sndbuf-tiny", "tcp-wmem-max-cap", "paced", "cpu-boun
 ANY = frozenset({"app-limited", "idle", "path-full", "round-trip-bound", "unknown"})
 
 
-def label(of_sockets):
-    """The label of a capture at the same end."""
+def label(of_sockets, *others):
+    """The label of a capture at the same end, with those of the sockets at the others: packets
+    show what the other end does, too."""
     if isinstance(of_sockets, Healthy):
-        return of_sockets
-    right = {SEEN_AS.get(each, each) for each in of_sockets.right - UNSEEN}
+        there = set().union(*(seen(one.right) for one in others if isinstance(one, Fault)))
+        return Healthy(of_sockets.accept | there, of_sockets.also | there)
+    right = seen(of_sockets.right)
     return Fault(frozenset(right), of_sockets.also) if right else Healthy(ANY, of_sockets.also)
+
+
+def seen(ids):
+    return {SEEN_AS.get(each, each) for each in ids - UNSEEN}
 
 
 def start(netns, file):

@@ -71,8 +71,8 @@ OWN_WINDOW = healthy("app-limited", "application-thinks", "round-trip-bound", "u
 
 
 def smb(config):
-    return (("server", f"mkdir -p smb/rpc && exec smbd -F -s $W/{config} "
-                       "-p 4450"),)
+    # smbd begins a session, which its own shell has begun already.
+    return (("server", f"mkdir -p smb/rpc; smbd -F -s $W/{config} -p 4450; :"),)
 
 
 def rsyncd(config):
@@ -341,4 +341,85 @@ PATHS = [
     ),
 ]
 
-SITUATIONS = [*FILE_SERVERS, *WEB, *PATHS]
+# Labelled after rules were mended on those above, and before any of these was run.
+EITHER_WAY = healthy("path-full", "app-limited", "unknown")
+PUT_PIECES = (
+    "$PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 11211))\n"
+    "while True: s.sendall(b'set k 0 0 200\\r\\n'); s.sendall(b'x' * 200 + b'\\r\\n'); "
+    "s.recv(100)\""
+)
+LATER = [
+    Situation(
+        "four-policed", program="iperf3", rate="300mbit", rtt="50ms", queue="2000p", router=True,
+        prepare=(("router", "tc qdisc replace dev far0 root tbf rate 24mbit burst 40kb limit 6kb"),),
+        server=IPERF_SERVER, client=iperf("-P 4"), warm_up=6, look=8,
+        why="a token bucket with hardly a queue, and four connections",
+        watch=both(5201, POLICED, TAKES),
+    ),
+    Situation(
+        "four-lossy", program="iperf3", rate="200mbit", queue="800p", path=("--loss", "0.4%"),
+        server=IPERF_SERVER, client=iperf("-P 4"), warm_up=6, look=8,
+        why="0.4 % random loss leave four connections a tenth of the path",
+        watch=both(5201, fault("random-loss"), TAKES),
+    ),
+    Situation(
+        "bbr-wget", program="wget", cc="bbr", rate="60mbit", rtt="35ms", queue="2bdp",
+        prepare=FILES, server=NGINX, client=from_client("wget -qO /dev/null http://$S/big"),
+        warm_up=5, look=6, why="a download fills the path", watch=both(80, TAKES, FULL),
+    ),
+    Situation(
+        "bbr-pv", program="pv", cc="bbr", rtt="60ms", server=NC_SINK,
+        client=(("client", "sleep 0.3; pv -qL 2m /dev/zero | nc $S 5000"),), warm_up=5, look=6,
+        why="the program sends 17 of 50 Mbit/s", watch=both(5000, PACED, TAKES),
+    ),
+    Situation(
+        "jitter-pv", program="pv", path=("--jitter", "8ms"), server=NC_SINK,
+        client=(("client", "sleep 0.3; pv -qL 1500k /dev/zero | nc $S 5000"),), warm_up=5, look=6,
+        why="the program sends 12 of 50 Mbit/s, over delays that vary",
+        watch=both(5000, PACED, TAKES),
+    ),
+    Situation(
+        "both-ways", program="nc", rate="20mbit", rtt="30ms",
+        server=(("server", "nc -l -p 5000 < /dev/zero > /dev/null"),),
+        client=(("client", "sleep 0.3; nc $S 5000 < /dev/zero > /dev/null"),), warm_up=5, look=6,
+        why="one connection fills both directions", watch=both(5000, EITHER_WAY, EITHER_WAY),
+    ),
+    Situation(
+        "memcached-put-pieces", program="memcached", **LAN,
+        server=(("server", "exec memcached -u nobody -l 0.0.0.0"),), settle=1,
+        client=from_client(PUT_PIECES), warm_up=4,
+        why="a client writes command and value apart, with Nagle on",
+        watch=both(11211, STALLS, STALLS),
+    ),
+    Situation(
+        "haproxy-queue-eight", program="haproxy", rtt="25ms",
+        server=(("server", f"exec {PY_FRESH} work 5000 0.03"),
+                ("server", "exec haproxy -f $W/haproxy-queue.cfg -db")), settle=2,
+        client=from_client("wrk -c 8 -t 1 -d 100 http://$S:9090/"), warm_up=4,
+        why="a proxy lets one request at a time through to what takes 30 ms each",
+        watch=both(9090, THINKS, THINKS_HERE),
+    ),
+    Situation(
+        "memcached-stopped", program="memcached", rtt="10ms",
+        server=(("server", "echo $$ > pid; exec memcached -u nobody -l 0.0.0.0 -b 2"),), settle=1,
+        client=from_client("nc -d $S 11211"), warm_up=1,
+        during=(("server", "kill -STOP $(cat pid)"),
+                ("client", "for i in $(seq 15); do (echo stats; sleep 60) | nc $S 11211 & done")),
+        look=8, why="memcached is stopped by SIGSTOP, its backlog is 2, and 15 clients come",
+        watch=both(11211, fault("accept-queue-full", "connect-unanswered", "path-dead",
+                                also=("application-thinks",)),
+                   fault("accept-queue-full", also=("application-thinks", "slow-reader"))),
+    ),
+    Situation(
+        "tbf-bbr-two-uploads", program="curl", cc="bbr", rate="200mbit", rtt="45ms",
+        queue="2000p", router=True,
+        prepare=(("router", "tc qdisc replace dev far0 root tbf rate 18mbit burst 20kb "
+                            "limit 250kb"),), server=aio(), settle=2,
+        client=(*from_client("curl -so /dev/null -T - http://$S:5000/ < /dev/zero"),
+                *from_client("curl -so /dev/null -T - http://$S:5000/ < /dev/zero")),
+        warm_up=7, look=8, why="two uploads share what a router lets through",
+        watch=both(5000, FULL, TAKES),
+    ),
+]
+
+SITUATIONS = [*FILE_SERVERS, *WEB, *PATHS, *LATER]

@@ -235,7 +235,8 @@ def judge_captures(binary, situation, folder, dumps, begin):
         whole = folder / f"{situation.name}.{end}.pcap"
         part = folder / f"{situation.name}.{end}.mid.pcap"
         captured.cut(whole, part, begin, end_of_look)
-        label = captured.label(situation.watch[end].label)
+        others = [watched.label for at, watched in situation.watch.items() if at != end]
+        label = captured.label(situation.watch[end].label, *others)
         for file in (whole, part):
             port = f":{captured.port(situation.watch[end])}"
             found = rows(diagnose(binary, file, "(", "sport", "=", port, "or", "dport", "=", port,
