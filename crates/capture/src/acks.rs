@@ -153,7 +153,7 @@ impl Underway {
         if at > now {
             return None;
         }
-        self.acks.pop_front().map(|(_, ack)| Ack { at, ..ack })
+        self.pop().map(|ack| Ack { at, ..ack })
     }
 
     /// The next that has arrived because the end says so at `now`. Several have one timestamp: what
@@ -163,7 +163,17 @@ impl Underway {
         if is_before(echo, (*stamp)?) || now.since(ack.at) < least {
             return None;
         }
-        self.acks.pop_front().map(|(_, ack)| Ack { at: now, ..ack })
+        self.pop().map(|ack| Ack { at: now, ..ack })
+    }
+
+    /// Takes out the oldest. The next one comes to the same place in memory as often as can be,
+    /// so that it is in a cache.
+    fn pop(&mut self) -> Option<Ack> {
+        let (_, ack) = self.acks.pop_front()?;
+        if self.acks.is_empty() {
+            self.acks.clear();
+        }
+        Some(ack)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

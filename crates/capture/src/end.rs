@@ -1,6 +1,6 @@
 //! One end of a connection: what it sends, what it offers, and how far it is from the capture.
 
-use base::tcp::TcpFlags;
+use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, SeqNum};
 
 use crate::acks::{Near, Underway};
@@ -40,7 +40,37 @@ pub(crate) struct End {
     /// Messages that it sent: data after data of the other end.
     pub(crate) messages: u64,
     /// The packet before, to know one that was captured twice.
-    last: Option<Segment>,
+    last: Option<Seen>,
+}
+
+/// What tells a packet from the one before.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Instant,
+    seq: u32,
+    ack: u32,
+    payload_bytes: u32,
+    ident: u16,
+    window: u16,
+    flags: TcpFlags,
+    timestamps: Option<(u32, u32)>,
+    sack: SackBlocks,
+}
+
+impl Seen {
+    const fn of(segment: &Segment) -> Self {
+        Self {
+            at: segment.at,
+            seq: segment.seq,
+            ack: segment.ack,
+            payload_bytes: segment.payload_bytes,
+            ident: segment.ident,
+            window: segment.window,
+            flags: segment.flags,
+            timestamps: segment.timestamps,
+            sack: segment.sack,
+        }
+    }
 }
 
 impl End {
@@ -74,7 +104,7 @@ impl End {
                 // A duplicate ACK looks like the one before, but for its number.
                 && (segment.ident != 0 || segment.payload_bytes > 0)
         });
-        self.last = Some(*segment);
+        self.last = Some(Seen::of(segment));
         same
     }
 

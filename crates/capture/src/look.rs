@@ -130,7 +130,7 @@ pub(crate) fn look(
         reord_seen: has_sent.then_some(loss.reordered + loss.overtaken),
         rto_total: count(loss.timeouts),
         busy_time: hears.then_some(sender.busy_time()),
-        rwnd_limited_time: sender.window.map(|_| sender.waits.of(Cause::PeerWindow).0),
+        rwnd_limited_time: sender.window.map(|_| sender.waits.of(Cause::PeerWindow)),
         delivery_rate: sender.rates().0,
         // What small segments show although earlier ones are out.
         nodelay: sender.waits.shows_nodelay().then_some(true),

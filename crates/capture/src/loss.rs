@@ -45,8 +45,7 @@ pub(crate) struct Loss {
     pub(crate) backoff: u8,
     /// Where a congestion control would have cut its window last.
     pub(crate) cut: Option<u32>,
-    holes: [(u64, u64); HOLES_MAX],
-    holes_count: usize,
+    holes: Vec<(u64, u64)>,
     /// When the newest data was sent, and its timestamp.
     newest: Option<(Instant, Option<u32>)>,
     /// When anything was retransmitted, or acknowledged, last.
@@ -86,18 +85,16 @@ impl Loss {
 
     /// Bytes between `from` and `to` were skipped.
     pub(crate) fn note_hole(&mut self, from: u64, to: u64) {
-        if self.holes_count == HOLES_MAX {
-            self.holes.copy_within(1.., 0);
-            self.holes_count -= 1;
+        if self.holes.len() == HOLES_MAX {
+            self.holes.remove(0);
         }
-        self.holes[self.holes_count] = (from, to);
-        self.holes_count += 1;
+        self.holes.push((from, to));
     }
 
     /// Fills what lies between; whether any of it had been a hole.
     fn fill(&mut self, (from, to): (u64, u64)) -> bool {
         let mut found = false;
-        for hole in &mut self.holes[..self.holes_count] {
+        for hole in &mut self.holes {
             if from < hole.1 && to > hole.0 {
                 found = true;
                 // What is left of it on the longer side.
@@ -113,25 +110,17 @@ impl Loss {
     }
 
     fn drop_holes_before(&mut self, una: u64) {
-        let mut kept = 0;
-        for index in 0..self.holes_count {
-            let (from, to) = self.holes[index];
-            if to > una && to > from {
-                self.holes[kept] = (from, to);
-                kept += 1;
-            }
-        }
-        self.holes_count = kept;
+        self.holes.retain(|&(from, to)| to > una && to > from);
     }
 
     /// Everything up to `una` has arrived; gives the bytes of it that were never seen.
     pub(crate) fn fill_holes(&mut self, una: u64) -> u64 {
-        if self.holes_count == 0 {
+        if self.holes.is_empty() {
             return 0;
         }
         let missed = |(from, to): &(u64, u64)| to.min(&una).saturating_sub(*from);
-        let missed = self.holes[..self.holes_count].iter().map(missed).sum();
-        for hole in &mut self.holes[..self.holes_count] {
+        let missed = self.holes.iter().map(missed).sum();
+        for hole in &mut self.holes {
             hole.0 = hole.0.max(una);
         }
         self.drop_holes_before(una);

@@ -217,7 +217,7 @@ fn behind_ether_type(ether_type: u16, inner: &[u8]) -> Option<&[u8]> {
 /// `None` where the fixed part of the header is not there, or says what cannot be.
 fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> Option<Found> {
     let bytes = ip.payload();
-    let fixed = bytes.get(..TcpSegment::HEADER_BYTES_MIN)?;
+    let fixed: &[u8; TcpSegment::HEADER_BYTES_MIN] = bytes.first_chunk()?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
     if header_bytes < TcpSegment::HEADER_BYTES_MIN {
         return None;

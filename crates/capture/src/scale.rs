@@ -16,6 +16,14 @@ const SCALE_PASSED: u32 = 16;
 pub(crate) struct ScaleVotes {
     /// The window that the sender has, as it stands in the packet.
     offered: u16,
+    /// A handshake told it: nobody asks what the flights say.
+    is_told: bool,
+    /// Apart from what each packet needs, since most connections have none.
+    votes: Option<Box<Votes>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Votes {
     /// By scale: full windows, and flights that no window of it allows.
     hits: [u32; SCALE_MAX as usize + 1],
     passed: [u32; SCALE_MAX as usize + 1],
@@ -29,31 +37,36 @@ impl ScaleVotes {
         self.offered = window;
     }
 
+    /// The SYN of the other end was seen, which tells the scale or that there is none.
+    pub(crate) fn settle(&mut self) {
+        self.is_told = true;
+        self.votes = None;
+    }
+
     /// The sender had so many bytes in flight when an ACK came: a scale that makes them a full
     /// window has a vote. Less than two segments would fit several scales.
     pub(crate) fn vote(&mut self, flight: u64, mss: u32) {
-        if self.offered == 0 || flight < 2 * u64::from(mss) {
+        if self.is_told || self.offered == 0 || flight < 2 * u64::from(mss) {
             return;
         }
-        self.flights = self.flights.saturating_add(1);
+        let votes = self.votes.get_or_insert_default();
+        votes.flights = votes.flights.saturating_add(1);
         let mss = u64::from(mss);
-        for scale in 0..self.hits.len() {
+        for scale in 0..votes.hits.len() {
             let window = u64::from(self.offered) << scale;
             let is_full = window >= flight && window - flight < mss;
             let is_passed = window + mss <= flight;
-            self.hits[scale] = self.hits[scale].saturating_add(u32::from(is_full));
-            self.passed[scale] = self.passed[scale].saturating_add(u32::from(is_passed));
+            votes.hits[scale] = votes.hits[scale].saturating_add(u32::from(is_full));
+            votes.passed[scale] = votes.passed[scale].saturating_add(u32::from(is_passed));
         }
     }
 
     pub(crate) fn scale(&self) -> Option<u8> {
-        let (scale, hits) = self
-            .hits
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, hits)| **hits)?;
-        let is_steady = hits.saturating_mul(SCALE_SHARE) >= self.flights;
-        let is_kept = self.passed[scale].saturating_mul(SCALE_PASSED) <= *hits;
+        let votes = self.votes.as_deref()?;
+        let hits = votes.hits.iter().enumerate();
+        let (scale, hits) = hits.max_by_key(|(_, hits)| **hits)?;
+        let is_steady = hits.saturating_mul(SCALE_SHARE) >= votes.flights;
+        let is_kept = votes.passed[scale].saturating_mul(SCALE_PASSED) <= *hits;
         (*hits >= SCALE_HITS && is_steady && is_kept).then_some(scale as u8)
     }
 }

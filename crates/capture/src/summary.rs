@@ -316,7 +316,7 @@ fn direction(flow: &Flow, from: usize) -> DirectionSummary {
     let (end, other): (&End, &End) = (&flow.ends[from], &flow.ends[1 - from]);
     let sender = &end.sender;
     let (loss, counts) = (&sender.loss, &sender.counts);
-    let waited = |cause| micros(flow.held(from, cause).0);
+    let waited = |cause| micros(flow.held(from, cause));
     DirectionSummary {
         segments: counts.segments,
         data_segments: counts.data_segments,

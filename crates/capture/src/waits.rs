@@ -105,14 +105,12 @@ pub(crate) struct Waits {
     /// Time for which the sender waited with nothing in flight, and not for its program.
     pub(crate) busy: Duration,
     times: [Duration; CAUSES],
-    counts: [u64; CAUSES],
 }
 
 impl Waits {
-    /// Time and number of the waits for it.
-    pub(crate) fn of(&self, cause: Cause) -> (Duration, u64) {
-        let place = cause as usize;
-        (self.times[place], self.counts[place])
+    /// Time of the waits for it.
+    pub(crate) const fn of(&self, cause: Cause) -> Duration {
+        self.times[cause as usize]
     }
 
     /// Small segments left although earlier ones were not acknowledged: Nagle's algorithm is off.
@@ -248,9 +246,7 @@ impl Waits {
     }
 
     fn count(&mut self, held: &Held) {
-        let place = held.cause as usize;
-        self.times[place] += held.time();
-        self.counts[place] += 1;
+        self.times[held.cause as usize] += held.time();
     }
 
     /// The limit that shows before more is sent, with `flight` bytes in flight; `usable` is what

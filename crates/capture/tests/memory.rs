@@ -10,7 +10,7 @@ use capture::{Analysis, Settings};
 /// As a capture of a SYN flood has them.
 const CONNECTIONS: u32 = 200_000;
 /// Of one packet.
-const EACH_MAX: u64 = 3_000;
+const EACH_MAX: u64 = 2_400;
 /// Those that change back and forth at each look, with all ACKs on their way.
 const BUSY: u32 = 20;
 const BUSY_EACH_MAX: u64 = 400_000;

@@ -35,7 +35,7 @@ pub struct Cases<'r> {
     facts: Vec<Facts>,
     timelines: Timelines,
     by_key: BTreeMap<FlowKey, usize>,
-    by_hosts: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
+    by_hosts: BTreeMap<(IpAddr, IpAddr), Between>,
     /// Of each process the first of its connections that carry data, three at most: one of them is
     /// neither a certain connection nor its other end.
     carrying: BTreeMap<u32, Vec<usize>>,
@@ -49,6 +49,13 @@ pub struct Cases<'r> {
     first_look: Option<Instant>,
     /// What was recorded elsewhere at the same time, where the other ends may be.
     elsewhere: Option<&'r Cases<'r>>,
+}
+
+/// The connections between two hosts, in the order in which they appeared.
+#[derive(Clone, Debug, Default)]
+struct Between {
+    open: Vec<usize>,
+    ended: Vec<usize>,
 }
 
 /// One connection to answer for, with all that is known around it.
@@ -83,7 +90,7 @@ impl<'r> Cases<'r> {
             elsewhere: None,
         };
         for (index, track) in recording.flows.iter().enumerate() {
-            let facts = Facts::of(&timelines::timeline_of(track));
+            let facts = Facts::of(track);
             let hosts = (track.key.local.ip(), track.key.remote.ip());
             if let Some(pid) = track.pid().filter(|_| facts.carries) {
                 note(cases.carrying.entry(pid).or_default(), index);
@@ -93,7 +100,11 @@ impl<'r> Cases<'r> {
             }
             cases.facts.push(facts);
             cases.by_key.insert(track.key, index);
-            cases.by_hosts.entry(hosts).or_default().push(index);
+            let between = cases.by_hosts.entry(hosts).or_default();
+            match track.ended {
+                true => between.ended.push(index),
+                false => between.open.push(index),
+            }
         }
         cases
     }
@@ -216,13 +227,11 @@ impl<'r> Cases<'r> {
                 && track.key.remote.port() != key.local.port()
                 && (pid.is_none() || track.pid().is_none() || track.pid() == pid)
         };
-        let latest = |ended: bool| {
-            let all = between.into_iter().flatten().rev().copied();
-            all.filter(move |&other| self.tracks[other].ended == ended)
-                .filter(move |&other| is_sibling(other))
-                .take(SIBLINGS_MAX)
+        let latest = |of: fn(&Between) -> &[usize]| {
+            let all = between.map_or(&[][..], of).iter().rev().copied();
+            all.filter(|&other| is_sibling(other)).take(SIBLINGS_MAX)
         };
-        let chosen = latest(false).chain(latest(true));
+        let chosen = latest(|between| &between.open).chain(latest(|between| &between.ended));
         chosen.map(|other| self.timeline(other)).collect()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{FlowKey, HostSample, Instant};
 
-pub use samples::Samples;
+pub use samples::{Samples, placed};
 
 mod anonymous;
 #[cfg(feature = "files")]

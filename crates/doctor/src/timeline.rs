@@ -6,11 +6,13 @@
 //! `None`.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::{FlowKey, FlowSample, Instant, Rate, Source, TcpState};
 use core::time::Duration;
 
+use crate::rules::short::ShortWaits;
+use crate::rules::startup::Startup;
 use crate::rules::thresholds::{
     MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
 };
@@ -37,6 +39,65 @@ pub struct Timeline {
     stride: usize,
     /// The newest sample is there only until the next one comes.
     is_extra: bool,
+    /// How many looks the samples stand for: thousands of connections are asked for it.
+    looks: usize,
+    /// What was found out of these samples, which each of many connections asks its siblings for.
+    pub(crate) startup: OnceLock<Startup>,
+    pub(crate) short_waits: OnceLock<Option<ShortWaits>>,
+}
+
+/// What is to be known of the sample before the next one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    key: FlowKey,
+    cookie: Option<u64>,
+    pub(crate) at: Instant,
+    is_closed: bool,
+}
+
+/// What becomes of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    LeftOut,
+    /// It is of another socket than those before.
+    Anew,
+    /// It is the first, or goes on.
+    Kept,
+}
+
+impl Before {
+    pub(crate) fn of(sample: &FlowSample) -> Self {
+        Self {
+            key: sample.key,
+            cookie: sample.cookie,
+            at: sample.at,
+            is_closed: is_closed(sample),
+        }
+    }
+
+    /// What becomes of `sample` behind this one.
+    pub(crate) fn take(before: Option<Self>, sample: &FlowSample) -> Taken {
+        let is_last_look = is_closed(sample)
+            && sample.bytes_acked.is_some()
+            && before.is_none_or(|before| !before.is_closed);
+        if sample.state.is_some_and(carries_no_data) && !is_last_look {
+            return Taken::LeftOut;
+        }
+        let Some(before) = before else {
+            return Taken::Kept;
+        };
+        let other_socket = before.key != sample.key
+            || matches!((before.cookie, sample.cookie), (Some(a), Some(b)) if a != b);
+        match other_socket {
+            true => Taken::Anew,
+            false if sample.at <= before.at => Taken::LeftOut,
+            false => Taken::Kept,
+        }
+    }
+}
+
+fn is_closed(sample: &FlowSample) -> bool {
+    sample.state == Some(TcpState::Closed)
 }
 
 /// A connection request that was seen before its answer.
@@ -81,31 +142,22 @@ impl Timeline {
         if sample.state == Some(TcpState::SynSent) {
             self.note_opening(&sample);
         }
-        let is_closed = |s: &FlowSample| s.state == Some(TcpState::Closed);
-        let is_last_look = is_closed(&sample)
-            && sample.bytes_acked.is_some()
-            && !self.last().is_some_and(is_closed);
-        if sample.state.is_some_and(carries_no_data) && !is_last_look {
-            return;
-        }
-        if let Some(last) = self.samples.back() {
-            let other_socket = last.key != sample.key
-                || matches!((last.cookie, sample.cookie), (Some(a), Some(b)) if a != b);
-            if other_socket {
-                *self = Self::new();
-            } else if sample.at <= last.at {
-                return;
-            } else {
-                let fell = |(_, read): &&Counter| {
-                    read(last)
-                        .zip(read(&sample))
-                        .is_some_and(|(old, new)| new < old)
-                };
-                let found = COUNTERS.iter().find(fell);
-                self.backwards = self.backwards.or(found.map(|(name, _)| *name));
-            }
+        match Before::take(self.last().map(Before::of), &sample) {
+            Taken::LeftOut => return,
+            Taken::Anew => *self = Self::new(),
+            Taken::Kept => self.note_backwards(&sample),
         }
         self.keep(sample);
+    }
+
+    fn note_backwards(&mut self, sample: &FlowSample) {
+        let Some(last) = self.last() else { return };
+        let fell = |(_, read): &&Counter| {
+            let both = read(last).zip(read(sample));
+            both.is_some_and(|(old, new)| new < old)
+        };
+        let found = COUNTERS.iter().find(fell);
+        self.backwards = self.backwards.or(found.map(|(name, _)| *name));
     }
 
     /// Keeps a bounded number of samples over the whole time: when there are too many, every second
@@ -113,9 +165,13 @@ impl Timeline {
     /// that differences reach to the end.
     fn keep(&mut self, sample: Arc<FlowSample>) {
         let stride = self.stride.max(1);
-        if self.is_extra {
-            self.samples.pop_back();
+        if self.is_extra
+            && let Some(extra) = self.samples.pop_back()
+        {
+            self.looks -= extra.looks as usize;
         }
+        self.looks += sample.looks as usize;
+        self.forget_answers();
         self.is_extra = !self.offered.is_multiple_of(stride);
         self.offered += 1;
         self.samples.push_back(sample);
@@ -125,6 +181,7 @@ impl Timeline {
                 index += 1;
                 index % 2 == 1
             });
+            self.looks = self.samples().map(|sample| sample.looks as usize).sum();
             self.stride = stride * 2;
         }
     }
@@ -140,6 +197,12 @@ impl Timeline {
         opening.last = sample.at;
         opening.looks += 1;
         opening.timeouts = opening.timeouts.max(sample.timeouts.unwrap_or(0));
+        self.forget_answers();
+    }
+
+    fn forget_answers(&mut self) {
+        self.startup = OnceLock::new();
+        self.short_waits = OnceLock::new();
     }
 
     /// How it was seen before it was established.
@@ -177,8 +240,8 @@ impl Timeline {
 
     /// How many looks the samples stand for.
     #[must_use]
-    pub fn looks(&self) -> usize {
-        self.samples().map(|sample| sample.looks as usize).sum()
+    pub const fn looks(&self) -> usize {
+        self.looks
     }
 
     /// Whether there are none.
@@ -264,8 +327,11 @@ impl Timeline {
         read: impl Fn(&FlowSample) -> Option<T>,
     ) -> Option<T> {
         let mut values: Vec<T> = self.samples().filter_map(read).collect();
-        values.sort_unstable();
         let place = values.len() / parts;
+        if place >= values.len() {
+            return None;
+        }
+        values.select_nth_unstable(place);
         values.into_iter().nth(place)
     }
 

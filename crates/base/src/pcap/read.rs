@@ -246,6 +246,7 @@ impl<R: Read> Input<R> {
 }
 
 /// The four bytes at `at`, which the caller knows to be there.
+#[inline]
 fn word(bytes: &[u8], at: usize, is_big: bool) -> u32 {
     let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
     match is_big {
@@ -303,8 +304,8 @@ impl Pcap {
             };
         }
         let head: &[u8] = &input.bytes()[..PCAP_PACKET_HEADER_BYTES];
-        let [seconds, fraction, captured, original] =
-            [0, 4, 8, 12].map(|at| word(head, at, self.is_big));
+        let word = |at: usize| word(head, at, self.is_big);
+        let (seconds, fraction, captured, original) = (word(0), word(4), word(8), word(12));
         let length = PCAP_PACKET_HEADER_BYTES + captured as usize;
         if length > BLOCK_BYTES_MAX {
             return Err(PcapErrorKind::Invalid("a packet of more than 8 MB"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use base::{FlowKey, TcpState};
+use base::{FlowKey, FlowSample, Source, TcpState};
 
 use crate::recording::{Recording, Track};
 use crate::timeline::opened_here;
@@ -79,9 +79,16 @@ impl Services {
 }
 
 fn was_opened_here(track: &Track) -> Option<bool> {
-    track.samples.iter().find_map(|sample| match sample.state {
+    let by_state = |sample: &FlowSample| match sample.state {
         Some(TcpState::SynSent) => Some(true),
         Some(TcpState::SynReceived) => Some(false),
-        _ => opened_here(&sample),
-    })
+        _ => None,
+    };
+    // Packets tell by the state alone.
+    let is_live = |sample: &FlowSample| sample.source != Source::Capture;
+    if !track.samples.turns().any(is_live) {
+        return track.samples.turns().find_map(by_state);
+    }
+    let mut samples = track.samples.iter();
+    samples.find_map(|sample| by_state(&sample).or_else(|| opened_here(&sample)))
 }

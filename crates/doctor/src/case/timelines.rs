@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::FlowSample;
+use base::{FlowSample, Instant};
 
 use super::SIBLINGS_MAX;
 use crate::recording::Track;
-use crate::timeline::Timeline;
+use crate::rules::thresholds;
+use crate::timeline::{Before, Taken, Timeline};
 
 /// Samples that the timelines that are kept may have together, if they are more than
 /// [`TIMELINES_KEPT`]: one takes about 800 bytes.
@@ -36,7 +37,25 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(timeline: &Timeline) -> Self {
+    /// Those of a connection, without a timeline of it where that would keep all its samples.
+    pub(super) fn of(track: &Track) -> Self {
+        if track.samples.len() > thresholds::SAMPLES_KEPT {
+            return Self::of_timeline(&timeline_of(track));
+        }
+        let mut sums = Sums::default();
+        track.samples.each(|sample| sums.take(sample));
+        let moved_bytes = (sums.acked.counted(), sums.received.counted());
+        Self {
+            looks: sums.looks,
+            interval: sums.interval(),
+            moved_bytes,
+            moved_ever_bytes: (sums.acked.last, sums.received.last),
+            carries: moved_bytes.0.max(moved_bytes.1) > Some(0),
+            hears: sums.segments_in.counted() > Some(0),
+        }
+    }
+
+    fn of_timeline(timeline: &Timeline) -> Self {
         let (acked, received): (Counter, Counter) = (|s| s.bytes_acked, |s| s.bytes_received);
         let moved_bytes = (timeline.counted(acked), timeline.counted(received));
         Self {
@@ -47,6 +66,62 @@ impl Facts {
             carries: moved_bytes.0.max(moved_bytes.1) > Some(0),
             hears: timeline.counted(|s| s.segs_in) > Some(0),
         }
+    }
+}
+
+/// What becomes of the samples of a connection, one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    first: Option<Instant>,
+    before: Option<Before>,
+    looks: usize,
+    acked: Span,
+    received: Span,
+    segments_in: Span,
+}
+
+impl Sums {
+    fn take(&mut self, sample: &FlowSample) {
+        match Before::take(self.before, sample) {
+            Taken::LeftOut => return,
+            Taken::Anew => *self = Self::default(),
+            Taken::Kept => {}
+        }
+        self.first.get_or_insert(sample.at);
+        self.before = Some(Before::of(sample));
+        self.looks += sample.looks as usize;
+        self.acked.take(sample.bytes_acked);
+        self.received.take(sample.bytes_received);
+        self.segments_in.take(sample.segs_in);
+    }
+
+    fn interval(&self) -> Duration {
+        let ends = self.first.zip(self.before);
+        ends.map_or(Duration::ZERO, |(first, last)| last.at.since(first))
+    }
+}
+
+/// A counter where it was known first and last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    first: Option<u64>,
+    last: Option<u64>,
+    is_one: bool,
+}
+
+impl Span {
+    fn take(&mut self, value: Option<u64>) {
+        if value.is_some() {
+            self.is_one = self.first.is_none();
+            self.first = self.first.or(value);
+            self.last = value;
+        }
+    }
+
+    /// As [`Timeline::counted`].
+    fn counted(&self) -> Option<u64> {
+        let (first, last) = self.first.zip(self.last).filter(|_| !self.is_one)?;
+        last.checked_sub(first)
     }
 }
 

@@ -15,6 +15,8 @@ use base::{BbrState, CongestionState, FlowSample, Instant, Rate};
 const UNKNOWN: u8 = 0x80;
 /// Follows the last change of a look.
 const END: u8 = 0x7f;
+/// Room for the changes of some looks, without growing step by step.
+const CHANGES_BYTES: usize = 128;
 /// The first of the four numbers of BBR's model.
 const BBR: u8 = END - 4;
 
@@ -59,6 +61,14 @@ impl Samples {
     pub fn push_look(&mut self, sample: FlowSample) {
         let spare = self.last.take().and_then(|last| self.pack(last));
         self.last = Some(placed(spare, sample));
+    }
+
+    /// The same of one that has memory already, for which that of a look that has been packed is
+    /// given back, where there is one and nothing else keeps it.
+    pub fn push_in_exchange(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
+        let last = self.last.replace(sample)?;
+        let spare = self.pack(last)?;
+        (Arc::strong_count(&spare) == 1).then_some(spare)
     }
 
     /// Takes one more in place of the newest, and into its memory, unless that is kept elsewhere.
@@ -123,6 +133,33 @@ impl Samples {
         }
     }
 
+    /// Those that differ from the look before in a value which seldom changes, such as the state or
+    /// who saw it, the first among them; and the newest.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = &FlowSample> {
+        let whole = self.whole.iter().map(|whole| &*whole.sample);
+        whole.chain(self.last())
+    }
+
+    /// Shows all of them, oldest first, one after the other in the same memory.
+    pub fn each(&self, mut take: impl FnMut(&FlowSample)) {
+        let mut whole = self.whole.iter().peekable();
+        let mut changes = &self.changes[..];
+        let mut sample: Option<FlowSample> = None;
+        for index in 0..self.packed {
+            if let Some(next) = whole.next_if(|whole| whole.index == index) {
+                sample = Some(FlowSample::clone(&next.sample));
+            } else if let Some(sample) = &mut sample {
+                take_changes(sample, &mut changes);
+            }
+            if let Some(sample) = &sample {
+                take(sample);
+            }
+        }
+        if let Some(last) = self.last() {
+            take(last);
+        }
+    }
+
     /// Gives back the one that was packed before.
     fn pack(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
         let length = self.changes.len();
@@ -143,7 +180,8 @@ impl Samples {
 }
 
 /// A look in the memory of another one, where nothing else keeps that.
-fn placed(spare: Option<Arc<FlowSample>>, sample: FlowSample) -> Arc<FlowSample> {
+#[must_use]
+pub fn placed(spare: Option<Arc<FlowSample>>, sample: FlowSample) -> Arc<FlowSample> {
     let Some(mut spare) = spare else {
         return Arc::new(sample);
     };
@@ -316,20 +354,23 @@ macro_rules! slots {
 
         /// Makes the changes that come first in `from`, and takes them away.
         fn take_changes(sample: &mut FlowSample, from: &mut &[u8]) {
-            while let Some((changed, value)) = take(from) {
-                if changed >= BBR {
-                    take_model(sample, changed - BBR, value);
-                    continue;
+            // They stand in the order of the values.
+            let mut next = take(from);
+            let mut number = 0;
+            $(
+                if let Some((changed, value)) = next
+                    && changed == number
+                {
+                    sample.$slot = Slot::of(value.applied(Slot::number(sample.$slot)));
+                    next = take(from);
                 }
-                let mut number = 0;
-                $(
-                    if changed == number {
-                        sample.$slot = Slot::of(value.applied(Slot::number(sample.$slot)));
-                        continue;
-                    }
-                    number += 1;
-                )*
-                debug_assert!(number > changed, "no value has the number {changed}");
+                number += 1;
+            )*
+            debug_assert!(number < BBR, "each value has a number");
+            while let Some((changed, value)) = next {
+                debug_assert!(changed >= BBR, "no value has the number {changed}");
+                take_model(sample, changed - BBR, value);
+                next = take(from);
             }
         }
     };
@@ -407,6 +448,9 @@ fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
         out.push(number | UNKNOWN);
         return;
     };
+    if out.capacity() == 0 {
+        out.reserve(CHANGES_BYTES);
+    }
     out.push(number);
     let difference = after.wrapping_sub(before.unwrap_or(0)).cast_signed();
     // Small ones of either sign in few bytes (zigzag, then seven bits a byte).
@@ -420,27 +464,21 @@ fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
 
 /// The next change of a look; `None` after the last one.
 fn take(from: &mut &[u8]) -> Option<(u8, Delta)> {
-    let mut byte = || {
-        let (&first, rest) = from.split_first()?;
+    let (&number, mut rest) = from.split_first()?;
+    if number == END || number & UNKNOWN != 0 {
         *from = rest;
-        Some(first)
-    };
-    let number = byte()?;
-    if number == END {
-        return None;
-    }
-    if number & UNKNOWN != 0 {
-        return Some((number & !UNKNOWN, Delta::Unknown));
+        return (number != END).then_some((number & !UNKNOWN, Delta::Unknown));
     }
     let (mut value, mut shift) = (0, 0);
-    loop {
-        let next = byte()?;
+    while let Some((&next, behind)) = rest.split_first() {
+        rest = behind;
         value |= u64::from(next & 0x7f) << shift;
         shift += 7;
         if next & 0x80 == 0 {
             break;
         }
     }
+    *from = rest;
     let difference = (value >> 1).cast_signed() ^ -((value & 1).cast_signed());
     Some((number, Delta::By(difference.cast_unsigned())))
 }
@@ -471,6 +509,9 @@ mod tests {
         assert_eq!(packed.len(), samples.len());
         let unpacked: Vec<FlowSample> = packed.iter().map(|sample| (*sample).clone()).collect();
         assert_eq!(unpacked, samples);
+        let mut shown = Vec::new();
+        packed.each(|sample| shown.push(sample.clone()));
+        assert_eq!(shown, samples);
         assert_eq!(packed.first(), samples.first());
         assert_eq!(packed.last(), samples.last());
         packed

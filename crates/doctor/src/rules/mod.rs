@@ -14,11 +14,13 @@ pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod receive_window;
 pub(crate) mod send_buffer;
-mod short;
+pub(crate) mod short;
 pub(crate) mod small_writes;
 mod stall_at_peer;
 pub(crate) mod startup;
 pub(crate) mod thresholds;
+
+use core::cell::OnceCell;
 
 use base::{Limit, Live};
 
@@ -46,8 +48,11 @@ pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     let mut small_gains: Vec<Verdict> = Vec::new();
     let mut stage_done: Option<Stage> = None;
+    let window_bound = OnceCell::new();
+    let is_silenced =
+        |stage| is_behind_window(stage) && *window_bound.get_or_init(|| view.window_bound());
     for row in DIAGNOSES.iter().filter(|row| is_asked(row, scope)) {
-        if stage_done == Some(row.stage) || is_silenced(row.stage, view) {
+        if stage_done == Some(row.stage) || is_silenced(row.stage) {
             continue;
         }
         let Rule::Flow(rule) = row.rule else {
@@ -123,8 +128,8 @@ fn is_asked(row: &Diagnosis, scope: Scope) -> bool {
 }
 
 /// While the peer's window decides, nothing is said of start-up, application, loss, queue or path.
-fn is_silenced(stage: Stage, view: &View<'_>) -> bool {
-    stage >= Stage::Startup && view.window_bound()
+fn is_behind_window(stage: Stage) -> bool {
+    stage >= Stage::Startup
 }
 
 /// Whether a verdict of a later stage may stand as a note behind the main one: a finding about

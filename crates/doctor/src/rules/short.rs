@@ -34,24 +34,14 @@ impl ShortConnections {
             return None;
         }
         let all = std::iter::once(one).chain(siblings.iter().copied());
-        let short = all.filter(|timeline| !is_enough(timeline) && asks_little(timeline));
         let (mut count, mut looks) = (0, 0);
         let (mut here, mut there, mut network) = (0, 0, 0);
-        for timeline in short {
+        for waited in all.filter_map(ShortWaits::of) {
             count += 1;
-            let opening = timeline.opening_looks();
-            looks += opening;
-            network += opening;
-            let round_trip = timeline.min_rtt().unwrap_or_default() + TICK;
-            for sample in timeline.samples().filter(|sample| is_open(sample)) {
-                looks += 1;
-                match waits_for(sample, round_trip) {
-                    Some(Wait::Program(Side::Local)) => here += 1,
-                    Some(Wait::Program(Side::Remote)) => there += 1,
-                    Some(Wait::Network) => network += 1,
-                    None => {}
-                }
-            }
+            looks += waited.looks;
+            here += waited.here;
+            there += waited.there;
+            network += waited.network;
         }
         let enough = count >= THINKING_CONNECTIONS && looks as usize >= MIN_SAMPLES;
         let share = |part: u32| f64::from(part) / f64::from(looks);
@@ -68,6 +58,46 @@ impl ShortConnections {
     pub(crate) fn shown(&self) -> String {
         let connections = human::count(self.count as u64, "short connection");
         format!("{connections} looked at {} times", self.looks)
+    }
+}
+
+/// What one of them waits for, in looks: each of many is asked by all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShortWaits {
+    looks: u32,
+    here: u32,
+    there: u32,
+    network: u32,
+}
+
+impl ShortWaits {
+    /// `None` where it is none of them.
+    fn of(timeline: &Timeline) -> Option<Self> {
+        let waits = &timeline.short_waits;
+        *waits.get_or_init(|| Self::read(timeline))
+    }
+
+    fn read(timeline: &Timeline) -> Option<Self> {
+        if is_enough(timeline) || !asks_little(timeline) {
+            return None;
+        }
+        let opening = timeline.opening_looks();
+        let mut waits = Self {
+            looks: opening,
+            network: opening,
+            ..Self::default()
+        };
+        let round_trip = timeline.min_rtt().unwrap_or_default() + TICK;
+        for sample in timeline.samples().filter(|sample| is_open(sample)) {
+            waits.looks += 1;
+            match waits_for(sample, round_trip) {
+                Some(Wait::Program(Side::Local)) => waits.here += 1,
+                Some(Wait::Program(Side::Remote)) => waits.there += 1,
+                Some(Wait::Network) => waits.network += 1,
+                None => {}
+            }
+        }
+        Some(waits)
     }
 }
 

@@ -219,18 +219,20 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
         .copied()
         .filter(|other| is_same_service(own, other));
     let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
-    let starts = connections.iter().filter_map(|timeline| start(timeline));
+    let starts = connections
+        .iter()
+        .filter_map(|timeline| Startup::of(timeline).start);
     let mut starts: Vec<Start> = starts.collect();
     // What the path gave takes longer to see.
     if starts.len() < SHORT_CONNECTIONS {
         return None;
     }
     // What a full path carries is known; what a window would bring is not.
-    let most = |rate: fn(&Timeline) -> Option<Rate>| {
-        let rates = connections.iter().filter_map(|timeline| rate(timeline));
-        rates.max()
+    let most = |rate: fn(&Startup) -> Option<Rate>| {
+        let rates = connections.iter().map(|timeline| Startup::of(timeline));
+        rates.filter_map(rate).max()
     };
-    let best = most(rate_of_full_path).or_else(|| most(shown_rate))?;
+    let best = most(|shown| shown.rate_of_full_path).or_else(|| most(|shown| shown.shown_rate))?;
     starts.retain(|start| start.is_slow(best));
     // One that still sends may become one that is short, or not.
     let told = connections
@@ -273,8 +275,26 @@ fn rate_of_full_path(timeline: &Timeline) -> Option<Rate> {
     (time >= min_rtt * FULL_PATH_RTTS).then(|| Rate::of(bytes, time))
 }
 
+/// What a connection shows of its start and of its path: each of many is asked by all others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Startup {
+    start: Option<Start>,
+    shown_rate: Option<Rate>,
+    rate_of_full_path: Option<Rate>,
+}
+
+impl Startup {
+    fn of(timeline: &Timeline) -> &Self {
+        timeline.startup.get_or_init(|| Self {
+            start: start(timeline),
+            shown_rate: shown_rate(timeline),
+            rate_of_full_path: rate_of_full_path(timeline),
+        })
+    }
+}
+
 /// What a short connection shows of its start.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Start {
     bytes: u64,
     busy: Duration,
