@@ -9,16 +9,19 @@ use base::Instant;
 
 /// Of a member that is not due: later than all deadlines.
 const NEVER: u128 = u128::MAX;
+/// Bits of a key that say whose it is, and those that count settings: enough for some days.
+const MEMBER_BITS: u32 = 20;
+const SETTING_BITS: u32 = 44;
 
 /// The deadlines of members that are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// A deadline above the number of its setting. The root is at 1, below `node` are `2 * node`
-    /// and the one after it, and the second half are the members.
+    /// Keys: a deadline, below it the number of its setting, and whose it is. The root is at 1,
+    /// below `node` are `2 * node` and the one after it, and the second half are the members.
     tree: Vec<u128>,
     members: usize,
     settings: u64,
-    /// The place of the one that was due last, if it has no other deadline yet: it has none. 0:
+    /// The place of the one that was due last, where what lies above it still holds its key. 0:
     /// there is none such.
     popped: usize,
 }
@@ -38,6 +41,10 @@ impl Agenda {
             self.tree = tree;
         }
         self.members += 1;
+        assert!(
+            self.members <= 1 << MEMBER_BITS,
+            "more members than a key can name"
+        );
         self.members - 1
     }
 
@@ -45,12 +52,17 @@ impl Agenda {
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
         let leaf = self.leaves() + member;
-        if self.deadline_at(leaf) == at {
-            return;
+        if deadline_of(self.tree[leaf]) != at {
+            self.put_anew(leaf, at);
         }
+    }
+
+    fn put_anew(&mut self, leaf: usize, at: Option<Instant>) {
         let key = at.map_or(NEVER, |at| {
             self.settings += 1;
-            u128::from(at.as_nanos()) << 64 | u128::from(self.settings)
+            debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
+            let setting = self.settings << MEMBER_BITS | (leaf - self.leaves()) as u64;
+            u128::from(at.as_nanos()) << 64 | u128::from(setting)
         });
         if self.popped == leaf {
             self.popped = 0;
@@ -71,28 +83,16 @@ impl Agenda {
         if self.next_at()? > now {
             return None;
         }
-        let (first, leaves) = (self.tree[1], self.leaves());
-        let mut node = 1;
-        while node < leaves {
-            node *= 2;
-            node += usize::from(self.tree[node] != first);
-        }
-        self.popped = node;
-        Some(node - leaves)
+        let member = self.tree[1] as usize & ((1 << MEMBER_BITS) - 1);
+        self.popped = self.leaves() + member;
+        self.tree[self.popped] = NEVER;
+        Some(member)
     }
 
     /// When `member` is due.
     #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        self.deadline_at(self.leaves() + member)
-    }
-
-    #[inline]
-    fn deadline_at(&self, leaf: usize) -> Option<Instant> {
-        if self.popped == leaf {
-            return None;
-        }
-        deadline_of(self.tree[leaf])
+        deadline_of(self.tree[self.leaves() + member])
     }
 
     /// Takes the deadline out that has passed.

@@ -26,6 +26,7 @@ use base::Instant;
 use stack::{Event, Host, SocketId};
 
 pub use costs::HostCosts;
+pub(crate) use costs::PacketCost;
 pub use course::{Course, MeasuredSpan, Scene};
 pub use machine::{Machine, WARM_UP};
 pub use program::{LAB_PORT, Program, ProgramSpec};

@@ -13,6 +13,8 @@ mod capture;
 mod check;
 mod hop;
 mod limits;
+mod parcel;
+mod routes;
 mod station;
 mod tap;
 #[cfg(test)]
@@ -25,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{Instant, Limit, Rate, WirePacket};
 use link::{LinkSpec, LinkStats, SpecError};
-use stack::{Host, HostConfig, Packet, SocketId, Trace};
+use stack::{Host, HostConfig, SocketId, Trace};
 
 use crate::agenda::Agenda;
 use crate::app::{App, HostCosts};
@@ -33,6 +35,8 @@ use audit::Audit;
 pub use capture::Capture;
 use hop::{Hop, too_big_reply};
 pub use limits::LimitTimes;
+use parcel::{Parcel, Parcels};
+use routes::Routes;
 use station::{Arrival, Station};
 pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
@@ -59,7 +63,8 @@ pub struct World<A> {
     nodes: Vec<Node<A>>,
     hops: Vec<Hop>,
     /// ICMP errors on their way back to the host that sent what was too big.
-    returned: VecDeque<(usize, Box<Packet>)>,
+    returned: VecDeque<(usize, Parcel)>,
+    parcels: Parcels,
     audit: Option<Audit>,
     counts: Counts,
 }
@@ -76,8 +81,7 @@ struct Node<A> {
     member: usize,
     /// `None` for a router.
     station: Option<Box<Station<A>>>,
-    routes: BTreeMap<IpAddr, usize>,
-    default_route: Option<usize>,
+    routes: Routes,
 }
 
 /// Wire packets, outside of links.
@@ -105,6 +109,7 @@ impl<A: App> World<A> {
             nodes: Vec::new(),
             hops: Vec::new(),
             returned: VecDeque::new(),
+            parcels: Parcels::default(),
             audit: cfg!(debug_assertions).then(Audit::default),
             counts: Counts::default(),
         }
@@ -132,8 +137,7 @@ impl<A: App> World<A> {
         self.nodes.push(Node {
             member,
             station,
-            routes: BTreeMap::new(),
-            default_route: None,
+            routes: Routes::default(),
         });
         NodeId(node)
     }
@@ -155,13 +159,13 @@ impl<A: App> World<A> {
         self.hops
             .push(Hop::new(spec, seed, (from.0, to.0), member)?);
         self.join(Member::Link(link));
-        self.nodes[from.0].default_route.get_or_insert(link);
+        self.nodes[from.0].routes.add_default(link);
         Ok(LinkId(link))
     }
 
     /// Sends what goes to `destination` over `link` from `node` on.
     pub fn add_route(&mut self, node: NodeId, destination: IpAddr, link: LinkId) {
-        self.nodes[node.0].routes.insert(destination, link.0);
+        self.nodes[node.0].routes.add(destination, link.0);
     }
 
     /// Lets the interface in front of `link` take packets at this rate: they enter the link one
@@ -359,7 +363,7 @@ impl<A: App> World<A> {
     }
 
     /// A packet reaches a node.
-    fn arrive(&mut self, node: usize, packet: Box<Packet>) {
+    fn arrive(&mut self, node: usize, packet: Parcel) {
         let Node {
             member, station, ..
         } = &mut self.nodes[node];
@@ -368,7 +372,7 @@ impl<A: App> World<A> {
             return self.forward(node, packet);
         };
         self.counts.received += u64::from(packet.segments());
-        match station.take_in(self.now, packet) {
+        match station.take_in(self.now, packet, &mut self.parcels) {
             Arrival::Handled => {
                 self.transmit(node);
                 // Its program hears of it when everybody has delivered what is due now.
@@ -383,7 +387,7 @@ impl<A: App> World<A> {
     }
 
     /// A router sends a packet on.
-    fn forward(&mut self, node: usize, mut packet: Box<Packet>) {
+    fn forward(&mut self, node: usize, mut packet: Parcel) {
         match packet.hop_limit.checked_sub(1).filter(|left| *left > 0) {
             Some(left) => {
                 packet.hop_limit = left;
@@ -397,7 +401,7 @@ impl<A: App> World<A> {
     fn let_act(&mut self, node: usize) {
         let now = self.now;
         let mut handled = false;
-        while self.station_at(node).handle_next(now) {
+        while self.handle_next(node) {
             self.transmit(node);
             handled = true;
         }
@@ -407,15 +411,12 @@ impl<A: App> World<A> {
         }
         loop {
             let station = self.station_at(node);
-            let heard = station.hand_out(now);
-            let called = station.call(now);
-            if !heard && !called {
+            station.hand_out(now);
+            if !station.call(now) {
                 break;
             }
             self.transmit(node);
-            if called {
-                self.station_at(node).end_call();
-            }
+            self.station_at(node).end_call();
             self.on_move();
         }
         let station = self.station_at(node);
@@ -429,13 +430,23 @@ impl<A: App> World<A> {
         self.station_mut(NodeId(node))
     }
 
+    /// Lets a host do the next thing that is due; false where nothing is.
+    #[inline]
+    fn handle_next(&mut self, node: usize) -> bool {
+        let station = self.nodes[node].station.as_mut();
+        station.is_some_and(|station| station.handle_next(self.now, &mut self.parcels))
+    }
+
+    /// The next packet that a host has to send now, and when it has left the host.
+    #[inline]
+    fn poll_transmit(&mut self, node: usize) -> Option<(Instant, Parcel)> {
+        let station = self.nodes[node].station.as_mut()?;
+        station.poll_transmit(self.now, &mut self.parcels)
+    }
+
     /// Sends all that a host has to send now.
     fn transmit(&mut self, node: usize) {
-        loop {
-            let now = self.now;
-            let Some((at, packet)) = self.station_at(node).poll_transmit(now) else {
-                return;
-            };
+        while let Some((at, packet)) = self.poll_transmit(node) {
             if let Some(audit) = &mut self.audit {
                 audit.on_sent(&packet);
             }
@@ -446,10 +457,8 @@ impl<A: App> World<A> {
 
     /// Puts a packet into the link that leads to its destination, at the present time or, where
     /// the host is still busy with it, later.
-    fn send(&mut self, node: usize, at: Instant, packet: Box<Packet>) {
-        let from = &self.nodes[node];
-        let route = from.routes.get(&packet.destination).copied();
-        let Some(link) = route.or(from.default_route) else {
+    fn send(&mut self, node: usize, at: Instant, packet: Parcel) {
+        let Some(link) = self.nodes[node].routes.find(&packet.destination) else {
             self.counts.lost += u64::from(packet.segments());
             return;
         };
@@ -459,9 +468,9 @@ impl<A: App> World<A> {
         if let Some(reply) = too_big.and_then(|packet| too_big_reply(&packet, hop.link.spec())) {
             self.counts.reported += 1;
             if self.nodes[node].station.is_some() {
-                self.returned.push_back((node, reply));
+                self.returned.push_back((node, Parcel::new(reply)));
             } else {
-                self.send(node, at, reply);
+                self.send(node, at, Parcel::new(reply));
             }
         }
     }

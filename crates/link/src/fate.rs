@@ -71,6 +71,7 @@ impl Fates {
 
     /// How many of the next `count` packets are simply delivered, and the fate of the one after
     /// them, where that is among the `count`.
+    #[inline]
     pub(crate) fn scan(&mut self, count: u32) -> (u32, Option<Fate>) {
         if self.never {
             return (count, None);

@@ -90,7 +90,8 @@ impl<P: WirePacket> Link<P> {
 
     /// Takes a packet in at `now`. A `now` before an earlier one counts as that one.
     pub fn handle_packet(&mut self, now: Instant, packet: P) -> Handled<P> {
-        self.advance(now);
+        self.now = self.now.max(now);
+        self.wire.advance(self.now);
         let shape = Shape::of(&packet);
         self.stats.sent += u64::from(shape.segments);
         self.stats.inside += u64::from(shape.segments);
@@ -100,7 +101,9 @@ impl<P: WirePacket> Link<P> {
             too_big: None,
         };
         let mtu = self.spec.mtu.map_or(u64::MAX, |mtu| mtu.0);
-        if shape.segment_bytes <= mtu && !self.wire.has_trace() {
+        if shape.segment_bytes <= mtu && shape.segments == 1 {
+            self.offer_single(packet, shape, &mut handled);
+        } else if shape.segment_bytes <= mtu && !self.wire.has_trace() {
             self.offer(packet, shape, &mut handled);
         } else {
             self.offer_cut(packet, shape, mtu, &mut handled);
@@ -196,6 +199,25 @@ impl<P: WirePacket> Link<P> {
         }
     }
 
+    /// As [`Link::offer`], for a packet that stands for itself only: most are such, and nothing of
+    /// them has to be cut.
+    #[inline]
+    fn offer_single(&mut self, packet: P, shape: Shape, handled: &mut Handled<P>) {
+        if self.wire.admit(self.now, shape) == 0 {
+            return self.overflow(1, handled);
+        }
+        let run = self.wire.send(self.now, shape, 1);
+        handled.accepted = 1;
+        let (_, fate) = self.fates.scan(1);
+        match fate {
+            Some(fate) => self.meet(fate, &run, 0, packet),
+            None => {
+                let arrival = self.arrival(&run, 0..1);
+                self.line.push_back((arrival, packet));
+            }
+        }
+    }
+
     /// Puts into the queue what fits of a packet, and drops the rest.
     fn offer(&mut self, packet: P, mut shape: Shape, handled: &mut Handled<P>) {
         let (mut rest, mut left) = (Some(packet), shape.segments);
@@ -211,16 +233,21 @@ impl<P: WirePacket> Link<P> {
                 let smaller_last = shape.segments > 1 && shape.last_bytes() < shape.segment_bytes;
                 let dropped = shape.segments - u32::from(smaller_last);
                 drop(cut(&mut rest, &mut left, dropped));
-                self.fates.skip(dropped);
-                handled.dropped += dropped;
-                self.stats.queue_dropped += u64::from(dropped);
-                self.stats.inside -= u64::from(dropped);
+                self.overflow(dropped, handled);
             }
             match &rest {
                 Some(rest) => shape = Shape::of(rest),
                 None => return,
             }
         }
+    }
+
+    /// Counts packets that find the queue full.
+    fn overflow(&mut self, count: u32, handled: &mut Handled<P>) {
+        self.fates.skip(count);
+        handled.dropped += count;
+        self.stats.queue_dropped += u64::from(count);
+        self.stats.inside -= u64::from(count);
     }
 
     /// Takes what is on the wire to the other end, in pieces where a part has a fate of its own.

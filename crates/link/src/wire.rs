@@ -133,8 +133,10 @@ impl Wire {
                 return;
             }
             // A run has started in full when the next one has; that needs no division.
-            let started = match self.waiting.get(1) {
-                Some(next) if next.start <= now => front.shape.segments,
+            let is_next = |next: &Run| next.start <= now;
+            let started = match front.shape.segments {
+                1 => 1,
+                segments if self.waiting.get(1).is_some_and(is_next) => segments,
                 _ => self.started(front, now),
             };
             let run = &mut self.waiting[0];
@@ -150,6 +152,7 @@ impl Wire {
     }
 
     /// How many of the first segments of `shape` get in at `now`, the others being dropped.
+    #[inline]
     pub(crate) fn admit(&self, now: Instant, shape: Shape) -> u32 {
         if self.rate.is_none() && self.trace.is_none() {
             return shape.segments;
@@ -179,6 +182,7 @@ impl Wire {
     }
 
     /// Sends the first `count` segments of `shape`, which were admitted.
+    #[inline]
     pub(crate) fn send(&mut self, now: Instant, shape: Shape, count: u32) -> Run {
         let mut run = self.planned(now, shape.head(count));
         let on_wire = run.shape.bytes + u64::from(count) * self.overhead_bytes;

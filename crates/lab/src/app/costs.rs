@@ -94,15 +94,42 @@ impl HostCosts {
         self.system_call + per_kib(self.copy_kib, bytes)
     }
 
-    /// Taking in one packet of so many segments.
-    #[inline]
-    pub(crate) fn receive(&self, segments: u32) -> Duration {
-        self.receive_packet + self.receive_segment * segments
+    /// Taking in a packet.
+    pub(crate) fn receive(&self) -> PacketCost {
+        PacketCost::new(self.receive_packet, self.receive_segment)
     }
 
-    /// Handing over one packet of so many segments.
-    pub(crate) fn send(&self, segments: u32) -> Duration {
-        self.send_packet + self.send_segment * segments
+    /// Handing over a packet.
+    pub(crate) fn send(&self) -> PacketCost {
+        PacketCost::new(self.send_packet, self.send_segment)
+    }
+}
+
+/// What a packet costs on one of its ways through a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketCost {
+    packet: Duration,
+    segment: Duration,
+    /// A packet of one segment, as most are.
+    single: Duration,
+}
+
+impl PacketCost {
+    fn new(packet: Duration, segment: Duration) -> Self {
+        Self {
+            packet,
+            segment,
+            single: packet + segment,
+        }
+    }
+
+    /// One of so many segments.
+    #[inline]
+    pub(crate) fn of(&self, segments: u32) -> Duration {
+        match segments {
+            1 => self.single,
+            _ => self.packet + self.segment * segments,
+        }
     }
 }
 
@@ -161,14 +188,21 @@ mod tests {
         let costs = HostCosts::linux();
         assert_eq!(costs.call(0), Duration::from_nanos(500));
         assert_eq!(costs.call(65_536), Duration::from_nanos(500 + 64 * 130));
-        assert_eq!(costs.receive(45), Duration::from_nanos(700 + 45 * 20));
+        assert_eq!(costs.receive().of(45), Duration::from_nanos(700 + 45 * 20));
         assert_eq!(HostCosts::NONE.call(1 << 30), Duration::ZERO);
         let slow = costs.and_per_segment(Duration::from_micros(229));
-        assert_eq!(slow.receive(2), Duration::from_nanos(700 + 2 * 229_020));
-        assert_eq!(slow.send(2), Duration::from_nanos(700 + 2 * 229_000));
+        assert_eq!(slow.receive().of(1), Duration::from_nanos(700 + 229_020));
+        assert_eq!(
+            slow.receive().of(2),
+            Duration::from_nanos(700 + 2 * 229_020)
+        );
+        assert_eq!(slow.send().of(2), Duration::from_nanos(700 + 2 * 229_000));
         assert_eq!(slow.call(0), costs.call(0));
         let near = costs.on_one_machine();
-        assert_eq!(near.send(45), costs.send(45) + costs.receive(45));
-        assert_eq!(near.receive(45), Duration::ZERO);
+        assert_eq!(
+            near.send().of(45),
+            costs.send().of(45) + costs.receive().of(45)
+        );
+        assert_eq!(near.receive().of(45), Duration::ZERO);
     }
 }

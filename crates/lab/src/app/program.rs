@@ -401,6 +401,18 @@ impl Program {
         self.wake(MAIN, now);
     }
 
+    /// Makes the call that is due: what the time cuts comes first.
+    fn call_due(&mut self, now: Instant, host: &mut Host) {
+        if let Some(cut) = self.session.take_cut(now) {
+            return self.on_cut(now, host, cut);
+        }
+        match self.ready.pop_due(now) {
+            None => {}
+            Some(MAIN) => self.main(now, host),
+            Some(own) => self.turn(now, host, own),
+        }
+    }
+
     fn wake(&mut self, member: usize, now: Instant) {
         if self.ready.deadline(member).is_none() {
             self.ready.set(member, Some(now + self.spec.costs.wake));
@@ -447,17 +459,13 @@ impl App for Program {
         }
     }
 
+    #[inline]
     fn call(&mut self, now: Instant, host: &mut Host) -> bool {
-        if let Some(cut) = self.session.take_cut(now) {
-            self.on_cut(now, host, cut);
-            return true;
+        let is_due = self.poll_timeout().is_some_and(|at| at <= now);
+        if is_due {
+            self.call_due(now, host);
         }
-        match self.ready.pop_due(now) {
-            None => return false,
-            Some(MAIN) => self.main(now, host),
-            Some(own) => self.turn(now, host, own),
-        }
-        true
+        is_due
     }
 
     #[inline]

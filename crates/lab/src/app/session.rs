@@ -5,6 +5,7 @@ use core::time::Duration;
 use base::Instant;
 use hdrhistogram::Histogram;
 
+use super::course::MeasuredSpan;
 use crate::outcome::{ResponseMicros, STALL_US};
 
 /// Time that flows have after the end to finish what is under way; then they are cut off.
@@ -127,8 +128,8 @@ pub(super) enum Cut {
 #[derive(Debug)]
 pub(super) struct Session {
     schedule: Schedule,
-    /// Of the first flow.
-    started: Option<Instant>,
+    /// See [`Session::measured_span`].
+    measured: Option<MeasuredSpan>,
     /// Flows under way.
     open: usize,
     /// When the last flow ended.
@@ -147,7 +148,7 @@ impl Session {
     pub(super) fn new(schedule: Schedule) -> Self {
         Self {
             schedule,
-            started: None,
+            measured: None,
             open: 0,
             idle_since: None,
             stopped: None,
@@ -162,9 +163,10 @@ impl Session {
     /// A flow begins. The clock of this end runs from its first one on.
     pub(super) fn enter(&mut self, now: Instant) {
         self.open += 1;
-        if self.started.is_none() {
-            self.started = Some(now);
-            self.cut = Some((now + self.schedule.warmup, Cut::Measure));
+        if self.measured.is_none() {
+            let begin = now + self.schedule.warmup;
+            self.measured = Some((begin, self.schedule.time.map(|time| begin + time)));
+            self.cut = Some((begin, Cut::Measure));
         }
     }
 
@@ -202,15 +204,14 @@ impl Session {
 
     /// Whether the warm-up is over.
     pub(super) fn is_measuring(&self, now: Instant) -> bool {
-        let begin = self.started.map(|started| started + self.schedule.warmup);
-        self.schedule.warmup.is_zero() || begin.is_some_and(|begin| now >= begin)
+        self.measured
+            .map_or(!self.warms_up(), |(begin, _)| now >= begin)
     }
 
     /// When the time that counts begins, and when it ends where that is planned; `None` before the
     /// first flow.
-    pub(super) fn measured_span(&self) -> Option<(Instant, Option<Instant>)> {
-        let begin = self.started? + self.schedule.warmup;
-        Some((begin, self.planned_end()))
+    pub(super) const fn measured_span(&self) -> Option<MeasuredSpan> {
+        self.measured
     }
 
     /// Whether there is time at the start that does not count.
@@ -286,7 +287,7 @@ impl Session {
 
     /// What was counted; up to `now` where it has not ended.
     pub(super) fn totals(&self, now: Instant) -> Totals {
-        let Some(started) = self.started else {
+        let Some((begin, _)) = self.measured else {
             return self.totals.clone();
         };
         let idle = self.idle_since.filter(|_| self.open == 0);
@@ -295,14 +296,14 @@ impl Session {
             .flatten()
             .fold(now, Instant::min);
         Totals {
-            duration: end.since(started + self.schedule.warmup),
+            duration: end.since(begin),
             ..self.totals.clone()
         }
     }
 
     #[inline]
     fn planned_end(&self) -> Option<Instant> {
-        Some(self.started? + self.schedule.warmup + self.schedule.time?)
+        self.measured.and_then(|(_, end)| end)
     }
 }
 

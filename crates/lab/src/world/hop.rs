@@ -6,6 +6,7 @@ use base::{Instant, Rate, WirePacket};
 use link::{Link, LinkSpec, SpecError};
 use stack::{Body, EcnMark, IcmpError, IcmpKind, Packet};
 
+use super::parcel::Parcel;
 use super::tap::{Tap, TapPoint};
 
 /// What routers give the packets that they send themselves (RFC 1812 section 4.2.2.9).
@@ -14,7 +15,7 @@ const HOP_LIMIT: u8 = 64;
 /// A link and where it leads.
 #[derive(Debug)]
 pub(super) struct Hop {
-    pub(super) link: Link<Box<Packet>>,
+    pub(super) link: Link<Parcel>,
     pub(super) to: usize,
     /// In the agenda.
     pub(super) member: usize,
@@ -45,11 +46,7 @@ impl Hop {
     }
 
     /// Takes a packet at `at`; it comes back where it is too big and that is to be reported.
-    pub(super) fn handle_packet(
-        &mut self,
-        at: Instant,
-        packet: Box<Packet>,
-    ) -> Option<Box<Packet>> {
+    pub(super) fn handle_packet(&mut self, at: Instant, packet: Parcel) -> Option<Parcel> {
         self.taken += u64::from(packet.segments());
         let mut at = at;
         if let Some(rate) = self.interface_rate {
@@ -61,7 +58,7 @@ impl Hop {
     }
 
     #[inline]
-    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Box<Packet>> {
+    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Parcel> {
         let packet = self.link.poll_deliver(now)?;
         self.show(TapPoint::Exit, now, &packet);
         Some(packet)
@@ -78,7 +75,7 @@ impl Hop {
 /// What a router says to the sender of a packet that does not fit into the next hop: ICMP
 /// "fragmentation needed" or "packet too big" (RFC 1191 section 4, RFC 4443 section 3.2). `None`
 /// for what is no segment: no errors about errors.
-pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Box<Packet>> {
+pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Packet> {
     let segment = packet.segment()?;
     let mtu = spec.mtu.map_or(0, |mtu| mtu.0);
     let error = IcmpError {
@@ -89,7 +86,7 @@ pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Box<Pack
         remote: SocketAddr::new(packet.destination, segment.destination_port),
         seq: segment.seq,
     };
-    Some(Box::new(Packet {
+    Some(Packet {
         // Routers have no addresses here.
         source: packet.destination,
         destination: packet.source,
@@ -98,5 +95,5 @@ pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Box<Pack
         hop_limit: HOP_LIMIT,
         not_before: Instant::ZERO,
         body: Body::Icmp(error),
-    }))
+    })
 }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{Instant, WirePacket};
-use stack::{Host, Packet, SocketId};
+use stack::{Host, SocketId};
 
 use super::limits::LimitTimes;
+use super::parcel::{Parcel, Parcels};
 use crate::agenda::first;
-use crate::app::{App, HostCosts};
+use crate::app::{App, HostCosts, PacketCost};
 
 /// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
 const BACKLOG_MAX: usize = 1000;
@@ -21,9 +22,10 @@ pub(super) struct Station<A> {
     pub(super) is_watched: bool,
     /// The same of each connection, where all are watched.
     pub(super) every: Option<BTreeMap<SocketId, LimitTimes>>,
-    costs: HostCosts,
+    receive_cost: PacketCost,
+    send_cost: PacketCost,
     /// What has arrived and is not taken in yet, and when it will be.
-    backlog: VecDeque<(Instant, Box<Packet>)>,
+    backlog: VecDeque<(Instant, Parcel)>,
     /// When the host is done with what it takes in and sends.
     receive_free: Instant,
     send_free: Instant,
@@ -50,7 +52,8 @@ impl<A: App> Station<A> {
             limits: LimitTimes::default(),
             is_watched: false,
             every: None,
-            costs,
+            receive_cost: costs.receive(),
+            send_cost: costs.send(),
             backlog: VecDeque::new(),
             receive_free: Instant::ZERO,
             send_free: Instant::ZERO,
@@ -60,10 +63,15 @@ impl<A: App> Station<A> {
     }
 
     /// A packet has arrived.
-    pub(super) fn take_in(&mut self, now: Instant, packet: Box<Packet>) -> Arrival {
-        let cost = self.costs.receive(packet.segments());
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        packet: Parcel,
+        parcels: &mut Parcels,
+    ) -> Arrival {
+        let cost = self.receive_cost.of(packet.segments());
         if cost.is_zero() {
-            self.host.handle_packet(now, *packet);
+            self.host.handle_packet(now, parcels.unpack(packet));
             return Arrival::Handled;
         }
         if self.backlog.len() >= BACKLOG_MAX {
@@ -76,11 +84,12 @@ impl<A: App> Station<A> {
     }
 
     /// Does the next thing that is due by `now`: a packet whose turn it is, or a timer.
-    pub(super) fn handle_next(&mut self, now: Instant) -> bool {
+    #[inline]
+    pub(super) fn handle_next(&mut self, now: Instant, parcels: &mut Parcels) -> bool {
         if self.backlog.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, packet)) = self.backlog.pop_front()
         {
-            self.host.handle_packet(now, *packet);
+            self.host.handle_packet(now, parcels.unpack(packet));
             return true;
         }
         if self.host.poll_timeout().is_some_and(|at| at <= now) {
@@ -96,22 +105,24 @@ impl<A: App> Station<A> {
     }
 
     /// The next packet to send, and when it has left the host.
-    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Box<Packet>)> {
-        let packet = Box::new(self.host.poll_transmit(now)?);
-        self.send_free = self.send_free.max(now) + self.costs.send(packet.segments());
+    #[inline]
+    pub(super) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        parcels: &mut Parcels,
+    ) -> Option<(Instant, Parcel)> {
+        let packet = parcels.pack(self.host.poll_transmit(now)?);
+        self.send_free = self.send_free.max(now) + self.send_cost.of(packet.segments());
         Some((self.send_free, packet))
     }
 
-    /// Tells the program what happened; whether there was anything.
-    pub(super) fn hand_out(&mut self, now: Instant) -> bool {
-        let mut heard = false;
+    /// Tells the program what happened.
+    pub(super) fn hand_out(&mut self, now: Instant) {
         while let Some((id, event)) = self.host.poll_event() {
-            heard = true;
             if let Some(app) = &mut self.app {
                 app.handle_event(now, id, event);
             }
         }
-        heard
     }
 
     /// Lets the program make a system call; false where it waits.

@@ -248,8 +248,9 @@ fn judged(outcome: &Outcome) -> String {
     text
 }
 
+/// As `--max-time` reads it: rounded, 90 s would be two minutes.
 fn seconds(seconds: f64) -> String {
-    human::long_time(std::time::Duration::from_secs_f64(seconds))
+    base::format_duration(std::time::Duration::from_secs_f64(seconds))
 }
 
 /// `118 times better`, `1.23 times worse`.
