@@ -10,8 +10,8 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
-    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE, CORK_TIMER,
-    DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
+    ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
+    CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
     SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
 };
 use crate::observation::only_sends;
@@ -25,7 +25,7 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
         return stall_at_peer::nagle_delack_stall(view);
     }
     let share = stall_share(view, STALL_SHARE)?;
-    if !view.acks_are_late()? {
+    if !view.acks_are_late()? || hears_all_the_time(view.sender?) {
         return None;
     }
     let draft = stall_draft("nagle-delack-stall", share, view)?;
@@ -37,6 +37,13 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
             .propose(view.receiver_side(), quickack_route())
             .remark(remark),
     )
+}
+
+/// Whether data arrives so steadily that no timer keeps an ACK back at the other end: what it sends
+/// carries the ACKs, and round trips are as long as a queue makes them.
+fn hears_all_the_time(sender: &Timeline) -> bool {
+    let share = sender.vote_of_all(|s| Some(s.since_data_received? < TICK * 2));
+    share.is_some_and(|share| share >= ACKS_FLOW_SHARE)
 }
 
 /// A piece is held for a round trip although the receiver acknowledges at once.

@@ -125,6 +125,19 @@ fn a_fault_of_which_less_is_seen_is_not_taken_for_another() {
     }
 }
 
+/// Data that arrives carries the ACKs: a queue makes the round trips long.
+#[test]
+fn no_timer_keeps_acks_back_while_data_arrives() {
+    let mut scene = named("nagle x delayed ACK");
+    for (since, stalls) in [(50, true), (2, false)] {
+        scene.local = edited(&scene.local, |s| {
+            s.since_data_received = Some(core::time::Duration::from_millis(since));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-delack-stall");
+        assert_eq!(found, stalls, "the last data came {since} ms ago");
+    }
+}
+
 fn hide_remote(scene: &mut Scene) {
     scene.remote = None;
     scene.remote_host = None;
