@@ -7,6 +7,7 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
+use super::steady::{arrives_at_one_rate, round_trips_follow_window};
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
@@ -404,6 +405,10 @@ fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
         let expected = format!("at least {}", human::share(FULL_SHARE));
         return Some((full, ("cwnd_pkts", shown, expected)));
     }
+    if arrives_at_one_rate(view) {
+        let shown = "sent faster and slower by turns".into();
+        return Some((1.0, ("bytes_sent", shown, "as it arrives".into())));
+    }
     if !view.stands_in_queue() {
         return None;
     }
@@ -472,6 +477,14 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     // time, though its longest round trips are those of its largest windows.
     if cuts.follow_a_queue(sender) && !falls_short(view) {
         let shown = "the RTT grows with the window".into();
+        return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
+    }
+    if arrives_at_one_rate(view) {
+        let shown = "one rate, however fast packets are sent".into();
+        return Some(("bytes_acked", shown, "as fast as they are sent".into()));
+    }
+    if round_trips_follow_window(view) {
+        let shown = "the RTT grows with the window, and the rate does not".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
     cuts.are_at_one_size().then(|| {
