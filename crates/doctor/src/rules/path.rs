@@ -190,11 +190,16 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+const NEVER_ACCEPTED: &str = "No TCP setting helps, because the other host has no socket for this \
+    connection: it answered the handshake and no data after it, and repeats its SYN-ACK. The accept \
+    queue of the program there is full (ss -lt at that host shows Recv-Q above Send-Q).";
+
 /// Neither large nor small segments are answered.
 pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
     let unanswered = Unanswered::read(view)?;
     if unanswered.arrived > 0 {
-        return None;
+        let draft = || unanswered.draft("path-dead", Confidence::Medium, view);
+        return was_never_accepted(view, &unanswered).then(|| draft().remark(NEVER_ACCEPTED));
     }
     let confidence = if unanswered.backoff > DEAD_BACKOFF {
         Confidence::High
@@ -206,6 +211,18 @@ pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
          (a cable, a route, a firewall that dropped the connection's state). TCP_USER_TIMEOUT, or \
          tcp_retries2, sets how long the program waits for an error.",
     ))
+}
+
+/// Whether the other end answered the handshake, and has no socket for the connection though it is
+/// there: nothing small was ever acknowledged. With a full accept queue Linux drops the ACK that ends
+/// the handshake, and sends its SYN-ACK again (`tcp_v4_syn_recv_sock`).
+fn was_never_accepted(view: &View<'_>, unanswered: &Unanswered) -> bool {
+    let is_small = || Some(!sends_full_segments(view, view.sender?.mss_bytes()?)?);
+    // Where the beginning was not seen, what was acknowledged before is not counted.
+    let has_begun_here = view.sent(|s| s.advmss_bytes).is_some();
+    // The SYN counts as one.
+    let is_mute = unanswered.acked <= 1 && view.sent(|s| s.bytes_received).unwrap_or(0) == 0;
+    has_begun_here && is_mute && is_small() == Some(true)
 }
 
 /// A connection that was idle gets no answer any more, while another one between the same two hosts
