@@ -45,6 +45,7 @@ http {
   uwsgi_temp_path @W@/t4; scgi_temp_path @W@/t5;
   server { listen 86 sndbuf=16k; root @W@; }
   server { listen 87 backlog=3; root @W@; }
+  server { listen 88; limit_rate 2m; root @W@; }
 }
 """,
     "haproxy-queue.cfg": """
@@ -62,8 +63,8 @@ listen pages
     "rsyncd-plain.conf": "use chroot = no\nuid = root\n[m]\npath = @W@/m\nread only = no\n",
     "watch.sql": "select 1 \\watch 0.1\n",
 }
-SMALL_FILES = (("server", "mkdir m && cd m && for i in $(seq 2000); do head -c 2000 /dev/zero > $i; "
-                          "done"),)
+SMALL_FILES = (("server", "mkdir m && cd m && for i in $(seq 2000); do "
+                          "head -c 2000 /dev/zero > $i; done"),)
 TO_RSYNC = (("server", "mkdir m"), ("client", "truncate -s 4G up"))
 CURL_LOOP = "while :; do curl -so /dev/null http://$S:5000/; done"
 # Who waits for a window of its program's own protocol: nothing of TCP.
@@ -351,7 +352,8 @@ PUT_PIECES = (
 LATER = [
     Situation(
         "four-policed", program="iperf3", rate="300mbit", rtt="50ms", queue="2000p", router=True,
-        prepare=(("router", "tc qdisc replace dev far0 root tbf rate 24mbit burst 40kb limit 6kb"),),
+        prepare=(("router", "tc qdisc replace dev far0 root tbf rate 24mbit burst 40kb "
+                            "limit 6kb"),),
         server=IPERF_SERVER, client=iperf("-P 4"), warm_up=6, look=8,
         why="a token bucket with hardly a queue, and four connections",
         watch=both(5201, POLICED, TAKES),
@@ -422,4 +424,71 @@ LATER = [
     ),
 ]
 
-SITUATIONS = [*FILE_SERVERS, *WEB, *PATHS, *LATER]
+# Labelled after rules were mended on all of those above, and before any of these was run.
+STOP_REDIS = ("server", "kill -STOP $(pgrep -xf 'redis-server.*:6379')")
+ASK_REDIS = ("client", "for i in $(seq 12); do (echo PING; sleep 60) | nc $S 6379 & done")
+
+
+def stopped_redis(options):
+    return (("server", "exec redis-server --save '' --appendonly no --protected-mode no "
+                       + options),)
+
+
+WAITS_FOR_PROGRAM = healthy("app-limited", "application-thinks", "idle", "unknown",
+                            also=("application-thinks", "slow-reader"))
+LATEST = [
+    Situation(
+        "redis-stopped", program="redis", rtt="30ms", server=stopped_redis("--tcp-backlog 2"),
+        settle=1, client=from_client("nc -d $S 6379"), warm_up=1, during=(STOP_REDIS, ASK_REDIS),
+        look=8, why="redis is stopped by SIGSTOP, its backlog is 2, and 12 clients come",
+        watch=both(6379, fault("accept-queue-full", "connect-unanswered", "path-dead",
+                               also=("application-thinks",)),
+                   fault("accept-queue-full", also=("application-thinks", "slow-reader"))),
+    ),
+    Situation(
+        "redis-stopped-room", program="redis", rtt="30ms", server=stopped_redis(""), settle=1,
+        client=from_client("nc -d $S 6379"), warm_up=1, during=(STOP_REDIS, ASK_REDIS), look=8,
+        why="the same with a backlog of 511: the kernel accepts, and acknowledges what is asked",
+        watch=both(6379, WAITS_FOR_PROGRAM, WAITS_FOR_PROGRAM),
+    ),
+    Situation(
+        "socat-echo-bulk", program="socat", rate="25mbit", rtt="20ms",
+        server=(("server", "exec socat TCP-LISTEN:5000 EXEC:cat"),), settle=0.5,
+        client=from_client("sh -c 'nc $S 5000 < /dev/zero > /dev/null'"), warm_up=6, look=6,
+        why="all that is sent comes back: data arrives all the time, both ways",
+        watch=both(5000, EITHER_WAY, EITHER_WAY),
+    ),
+    Situation(
+        "bbr-curl-25ms", program="curl", cc="bbr", rate="70mbit", rtt="25ms", prepare=FILES,
+        server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=5, look=6,
+        why="a download fills the path", watch=both(80, TAKES, FULL),
+    ),
+    Situation(
+        "bbr-bursts", program="python", cc="bbr", rate="60mbit", rtt="30ms", server=NC_SINK,
+        client=from_client("$PY -c \"import os, socket, time\n"
+                           "s = socket.create_connection((os.environ['S'], 5000))\n"
+                           "while True: s.sendall(b'x' * 150000); time.sleep(0.1)\""),
+        warm_up=5, look=6, why="150 kB each 100 ms: a fifth of the path",
+        watch=both(5000, PACED, TAKES),
+    ),
+    Situation(
+        "bbr-iperf-window", program="iperf3", cc="bbr", rate="80mbit", rtt="40ms",
+        server=IPERF_SERVER, client=iperf("-w 64K -R"), warm_up=5, look=6,
+        why="iperf3 -w 64K sets SO_RCVBUF at the client, and SO_SNDBUF at the server, which sends",
+        watch=both(5201, fault("rcvbuf-locked"),
+                   fault("rcvbuf-locked", "peer-window", "sndbuf-locked")),
+    ),
+    Situation(
+        "cubic-30mbit-100ms", program="nc", rate="30mbit", rtt="100ms", server=NC_SINK,
+        client=NC_SOURCE, warm_up=8, look=8, why="an upload fills the path",
+        watch=both(5000, FULL, TAKES),
+    ),
+    Situation(
+        "nginx-limit-wget", program="nginx", rtt="45ms", prepare=FILES,
+        server=(("server", "exec nginx -p $W -c $W/nginx-fresh.conf"),),
+        client=from_client("wget -qO /dev/null http://$S:88/big"), warm_up=5, look=6,
+        why="limit_rate 2m: nginx writes 16 of 50 Mbit/s", watch=both(88, TAKES, PACED),
+    ),
+]
+
+SITUATIONS = [*FILE_SERVERS, *WEB, *PATHS, *LATER, *LATEST]
