@@ -118,15 +118,6 @@ FILE_SERVERS = [
         watch=both(2222, BY_ROUND_TRIPS, SOME_TRAFFIC),
     ),
     Situation(
-        "dbclient-window", program="dropbear", prepare=SSHD + (
-            ("server", "dropbearkey -t ed25519 -f db | grep ^ssh >> allowed"),), settle=1,
-        server=(("server", "exec /usr/sbin/sshd -D -e -f $W/sshd_config"),),
-        client=from_client("env HOME=$W dbclient -y -i db -p 2222 root@$S cat /dev/zero "
-                           "> /dev/null"), warm_up=5,
-        why="dropbear's own window is some 24 kB, and the BDP 250 kB",
-        watch=both(2222, TAKES, OWN_WINDOW),
-    ),
-    Situation(
         "basebackup-8m", program="postgres", rate="8mbit", rtt="30ms", queue="2bdp",
         prepare=(*POSTGRES, ("server", "echo host replication all all trust >> pg/pg_hba.conf")),
         server=(POSTGRES_SERVER,), settle=2,
@@ -327,6 +318,7 @@ PATHS = [
         warm_up=0.8, look=3, why="a transfer that has just begun: nothing is wrong",
         watch=both(5000, healthy("path-full", "app-limited", "unknown"), TAKES),
     ),
+    # Doubtful: its losses come in bursts, and random ones leave as much of the path idle.
     Situation(
         "short-queue-60ms", program="nc", rate="40mbit", rtt="60ms", queue="12p", server=NC_SINK,
         client=NC_SOURCE, warm_up=6, look=8,
