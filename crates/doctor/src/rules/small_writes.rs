@@ -11,8 +11,8 @@ use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
-    CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
-    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
+    CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS,
+    FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -52,7 +52,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     let is_late = |s: &FlowSample| view.is_late(s.srtt?.saturating_sub(s.min_rtt?));
     let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))?;
     // Without answers nobody waits: the pieces of a stream are only gathered.
-    if view.acks_are_late()? || sends_without_answer(view) {
+    if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
     }
     let draft = stall_draft("nagle-rtt-serialised", share, view)?;
@@ -247,6 +247,14 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
             )
             .next(one_round_trip(view)),
     )
+}
+
+/// Whether so little is said that one piece which waited for a round trip may be half of it all: a
+/// control connection, whose program waits for something else.
+fn hardly_talks(sender: &Timeline) -> bool {
+    let seconds = sender.interval().as_secs_f64();
+    let segments = sender.counted(|s| s.data_segs_out);
+    segments.is_some_and(|segments| (segments as f64) < seconds * FEW_OPERATIONS)
 }
 
 fn sends_without_answer(view: &View<'_>) -> bool {

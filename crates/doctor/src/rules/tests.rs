@@ -138,6 +138,17 @@ fn no_timer_keeps_acks_back_while_data_arrives() {
     }
 }
 
+/// Two segments in four seconds, of which one waited for the ACK of the other.
+#[test]
+fn a_control_connection_loses_no_time_to_speak_of() {
+    let mut scene = named("nagle, quick ACKs");
+    assert_eq!(ids(&report(&scene))[0], "nagle-rtt-serialised");
+    scene.local = edited(&scene.local, |s| {
+        s.data_segs_out = s.data_segs_out.map(|segments| segments / 4000);
+    });
+    assert!(!ids(&report(&scene)).contains(&"nagle-rtt-serialised"));
+}
+
 fn hide_remote(scene: &mut Scene) {
     scene.remote = None;
     scene.remote_host = None;
