@@ -11,8 +11,9 @@ import subprocess
 from model import Fault, Healthy
 
 # What sockets tell and packets do not (docs/captures.md), and what is said instead.
-SEEN_AS = {"rcvbuf-locked": "peer-window", "tcp-rmem-max-cap": "peer-window",
-           "rmem-autotuning-off": "peer-window", "accept-queue-full": "connect-unanswered"}
+SEEN_AS = {"rcvbuf-locked": {"peer-window"}, "tcp-rmem-max-cap": {"peer-window"},
+           "rmem-autotuning-off": {"peer-window"},
+           "accept-queue-full": {"connect-unanswered", "path-dead"}}
 UNSEEN = {"sndbuf-locked", "sndbuf-tiny", "tcp-wmem-max-cap", "paced", "cpu-bound"}
 # Of a limit that no packet shows.
 ANY = frozenset({"app-limited", "idle", "path-full", "round-trip-bound", "unknown"})
@@ -29,7 +30,7 @@ def label(of_sockets, *others):
 
 
 def seen(ids):
-    return {SEEN_AS.get(each, each) for each in ids - UNSEEN}
+    return set().union(*(SEEN_AS.get(each, {each}) for each in ids - UNSEEN))
 
 
 def start(netns, file):
