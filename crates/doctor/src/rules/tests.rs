@@ -149,6 +149,18 @@ fn a_control_connection_loses_no_time_to_speak_of() {
     assert!(!ids(&report(&scene)).contains(&"nagle-rtt-serialised"));
 }
 
+/// A sender that begins may lose a part of its first windows, and nothing after that.
+#[test]
+fn losses_of_the_beginning_are_not_random() {
+    let mut scene = named("loss, CUBIC");
+    assert_eq!(ids(&report(&scene))[0], "random-loss");
+    scene.local = edited(&scene.local, |s| {
+        let begun = s.at.since(base::Instant::ZERO).as_millis().min(500);
+        s.retrans_total_pkts = Some(begun as u64);
+    });
+    assert!(!ids(&report(&scene)).contains(&"random-loss"));
+}
+
 fn hide_remote(scene: &mut Scene) {
     scene.remote = None;
     scene.remote_host = None;
