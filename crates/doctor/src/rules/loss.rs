@@ -381,8 +381,8 @@ fn exceeds_response(sender: &Timeline, cuts: &WindowCuts) -> Option<bool> {
     Some(out > reno.max(cubic) * RESPONSE_SLACK)
 }
 
-/// Whether all losses fell into the first quarter of the watch: a sender that begins overshoots what
-/// the path holds, while random losses go on.
+/// Whether all losses fell into the first quarter of the watch: a sender that begins overshoots
+/// what the path holds, while random losses go on.
 fn ended_early(sender: &Timeline) -> bool {
     let late = || {
         let begun = sender.first()?.at + sender.interval() / 4;

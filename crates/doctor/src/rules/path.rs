@@ -191,8 +191,8 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
 }
 
 const NEVER_ACCEPTED: &str = "No TCP setting helps, because the other host has no socket for this \
-    connection: it answered the handshake and no data after it, and repeats its SYN-ACK. The accept \
-    queue of the program there is full (ss -lt at that host shows Recv-Q above Send-Q).";
+    connection: it answered the handshake and no data after it, and repeats its SYN-ACK. The \
+    accept queue of the program there is full (ss -lt at that host shows Recv-Q above Send-Q).";
 
 /// Neither large nor small segments are answered.
 pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
@@ -214,8 +214,8 @@ pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
 }
 
 /// Whether the other end answered the handshake, and has no socket for the connection though it is
-/// there: nothing small was ever acknowledged. With a full accept queue Linux drops the ACK that ends
-/// the handshake, and sends its SYN-ACK again (`tcp_v4_syn_recv_sock`).
+/// there: nothing small was ever acknowledged. With a full accept queue Linux drops the ACK that
+/// ends the handshake, and sends its SYN-ACK again (`tcp_v4_syn_recv_sock`).
 fn was_never_accepted(view: &View<'_>, unanswered: &Unanswered) -> bool {
     let is_small = || Some(!sends_full_segments(view, view.sender?.mss_bytes()?)?);
     // Where the beginning was not seen, what was acknowledged before is not counted.
@@ -496,14 +496,10 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
-    if arrives_at_one_rate(view) {
-        let shown = "one rate, however fast packets are sent".into();
-        return Some(("bytes_acked", shown, "as fast as they are sent".into()));
-    }
-    if round_trips_follow_window(view) {
-        let shown = "the RTT grows with the window, and the rate does not".into();
-        return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
-    }
+    steady_arrivals(view).or_else(|| cuts_at_one_size(&cuts))
+}
+
+fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
     cuts.are_at_one_size().then(|| {
         let shown = format!(
             "cut {} at {} each",
@@ -515,5 +511,17 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             shown,
             "at any size where losses are random".into(),
         )
+    })
+}
+
+/// As [`signs_of_fullness`]: more is sent for a time, and no more arrives.
+fn steady_arrivals(view: &View<'_>) -> Option<Sign> {
+    if arrives_at_one_rate(view) {
+        let shown = "one rate, however fast packets are sent".into();
+        return Some(("bytes_acked", shown, "as fast as they are sent".into()));
+    }
+    round_trips_follow_window(view).then(|| {
+        let shown = "the RTT grows with the window, and the rate does not".into();
+        ("srtt, cwnd_pkts", shown, "no relation".into())
     })
 }

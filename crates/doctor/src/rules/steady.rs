@@ -1,9 +1,9 @@
 //! What stays the same while something else changes tells of a full path.
 //!
-//! A bottleneck lets packets out at one rate. A sender that tries more for a time, as BBR does in one
-//! round trip of eight, or whose window grows, gets no more through it: only a queue and the round
-//! trips become longer. A program, a buffer or a window that is the limit makes packets arrive as
-//! unsteadily as they are sent, and round trips do not change with the window.
+//! A bottleneck lets packets out at one rate. A sender that tries more for a time, as BBR does in
+//! one round trip of eight, or whose window grows, gets no more through it: only a queue and the
+//! round trips become longer. A program, a buffer or a window that is the limit makes packets
+//! arrive as unsteadily as they are sent, and round trips do not change with the window.
 
 use core::time::Duration;
 
