@@ -22,7 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import captured
 import cases
+import fresh
 import further
 import harder
 import hosts
@@ -35,11 +37,13 @@ from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
-              *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS]
+              *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
+              *fresh.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
-           **services.CONFIGS}
+           **services.CONFIGS, **fresh.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
+CAPTURES = "captures.jsonl"
 # A connection with less of the largest rate is a control connection.
 MINOR_SHARE = 0.01
 # The emulator may be late by this (99th percentile) or by this share of the round-trip time; a
@@ -217,9 +221,36 @@ def recording(folder, name, end):
     return folder / f"{name}.{end}.rec"
 
 
-def diagnose(binary, file):
-    command = [binary, "--json", "diagnose", str(file.resolve())]
+def diagnose(binary, file, *which):
+    command = [binary, "--json", "diagnose", str(file.resolve()), *which]
     return json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+
+
+def judge_captures(binary, situation, folder, dumps, begin):
+    """Of the whole run, and of the look alone."""
+    end_of_look = time.time()
+    for end, dump in dumps.items():
+        dump.send_signal(signal.SIGINT)
+        dump.wait(10)
+        whole = folder / f"{situation.name}.{end}.pcap"
+        part = folder / f"{situation.name}.{end}.mid.pcap"
+        captured.cut(whole, part, begin, end_of_look)
+        others = [watched.label for at, watched in situation.watch.items() if at != end]
+        label = captured.label(situation.watch[end].label, *others)
+        for file in (whole, part):
+            port = f":{captured.port(situation.watch[end])}"
+            found = rows(diagnose(binary, file, "(", "sport", "=", port, "or", "dport", "=", port,
+                                  ")"))
+            row = {
+                "situation": situation.name,
+                "file": file.name,
+                "label": label.shown(),
+                "answered": summary(found),
+                "judged": judge(label, found) if found else "nothing seen",
+            }
+            with open(folder / CAPTURES, "a") as lines:
+                lines.write(json.dumps(row) + "\n")
+            print(f"    {file.name:46} {row['judged']:14} {row['answered']}", flush=True)
 
 
 def rows(document):
@@ -291,14 +322,16 @@ def is_minor(row, most):
 # Commands.
 
 
-def run_one(binary, situation, folder):
+def run_one(binary, situation, folder, captures=False):
     path = None
-    documents, error = {}, None
+    documents, error, dumps = {}, None, {}
     ended = {"caveats": NO_END}
     try:
         path = LabPath(binary, situation)
         path.write_configs()
         path.do(situation.prepare)
+        for end in situation.watch if captures else ():
+            dumps[end] = captured.start(path.netns[end], folder / f"{situation.name}.{end}.pcap")
         for end, command in situation.server:
             path.start(end, command)
         time.sleep(situation.settle)
@@ -307,7 +340,9 @@ def run_one(binary, situation, folder):
         time.sleep(situation.warm_up)
         path.do(situation.during)
         time.sleep(situation.after)
+        begin = time.time()
         documents = watch(path, situation, folder)
+        judge_captures(binary, situation, folder, dumps, begin)
     except (RuntimeError, subprocess.SubprocessError, OSError, json.JSONDecodeError) as problem:
         error = str(problem)
     finally:
@@ -385,7 +420,7 @@ def run(args):
     done = answered(folder) if args.missing else set()
     for situation in chosen(args.pattern):
         if situation.name not in done:
-            run_one(args.bin, situation, folder)
+            run_one(args.bin, situation, folder, args.captures)
 
 
 def table(args):
@@ -462,6 +497,7 @@ def main():
     one.add_argument("pattern", nargs="?", default="*", help="names or globs, with commas")
     one.add_argument("--bin", default="target/release/tcptailor")
     one.add_argument("-o", "--output", default="corpus-results")
+    one.add_argument("--captures", action="store_true", help="judge captures as well")
     one.add_argument("--missing", action="store_true", help="only what has no usable answer yet")
     one.set_defaults(call=run)
     one = commands.add_parser("table")

@@ -111,7 +111,7 @@ pub(crate) fn look(
         srtt: rtt.srtt(),
         rttvar: rtt.srtt().map(|_| rtt.variation()),
         min_rtt: rtt.min(),
-        rto: hears.then_some(rtt.rto()),
+        rto: hears.then(|| rtt.rto_after(loss.backoff)),
         since_data_sent: since(sender.last_data),
         since_data_received: since(other.sender.last_data),
         since_ack_received: since(sender.last_ack),

@@ -427,9 +427,8 @@ impl Sender {
 
     fn take_window(&mut self, ack: &Ack) {
         let Some(window) = ack.window else {
-            if self.window == Some(0) {
-                (self.window, self.edge) = (None, None);
-            }
+            // Nothing tells the scale, or not any more: what was offered under it may be long ago.
+            (self.window, self.edge) = (None, None);
             return;
         };
         if window == 0 && self.window != Some(0) {
@@ -452,5 +451,30 @@ impl Sender {
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
         self.rate.from = Some((now, self.una));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_whose_scale_nothing_tells_any_more_is_none() {
+        let mut sender = Sender::new();
+        sender.begin(0);
+        let ack = |window| Ack {
+            at: Instant::ZERO,
+            una: ORIGIN,
+            window,
+            unscaled: 63,
+            carries_data: false,
+            sacked: (0, 0),
+            is_dsack: false,
+            echoes_mark: false,
+        };
+        for window in [Some(64_512), None, Some(0), None] {
+            sender.on_ack(&ack(window));
+            assert_eq!(sender.window, window);
+        }
     }
 }

@@ -185,7 +185,7 @@ impl Waits {
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
-            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt.rto()),
+            None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt),
             // More of the same write was there: something paces it, or its host is busy. Where all
             // has arrived, nothing paces so slowly.
             None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
@@ -226,12 +226,14 @@ impl Waits {
 
     /// A small segment leaves, nothing was in flight, and nothing came: a program wrote it then, or
     /// the timer of a cork let it go.
-    fn of_pause(&mut self, now: Instant, last: Instant, rto: Duration) -> Cause {
+    fn of_pause(&mut self, now: Instant, last: Instant, rtt: &Rtt) -> Cause {
         let since = self.trigger.map_or(last, |trigger| trigger.at.max(last));
         let waited = now.since(since);
         let (corked, others) = &mut self.corked;
-        // Without a round-trip time the timeout is a second, which no timer of a cork is.
-        let most = rto.clamp(CORK_TIMER, CORK_TIMER * 2) + CORK_BLUR.1;
+        // The sender knows its round trips, and so its timeout, before a capture may do: what is
+        // not known here makes no other pause a cork's.
+        let timeout = rtt.srtt().map_or(CORK_TIMER, |_| rtt.rto());
+        let most = timeout.clamp(CORK_TIMER, CORK_TIMER * 2) + CORK_BLUR.1;
         match (CORK_TIMER - CORK_BLUR.0..=most).contains(&waited) {
             true => *corked = corked.saturating_add(1),
             false => {
@@ -272,5 +274,47 @@ impl Waits {
     /// When the present wait began.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.last.map(|last| last.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the last of several small segments had waited for, each sent so long after the other.
+    fn cause(pause: Duration, rtt: &Rtt) -> Option<Cause> {
+        let mut waits = Waits::default();
+        let mut cause = None;
+        for number in 0..6_u32 {
+            let data = Data {
+                at: Instant::ZERO + pause * number,
+                seq: 200 * number,
+                bytes: 200,
+                is_pushed: true,
+                ends: false,
+                stamp: None,
+            };
+            let held = waits.resolve(&data, (1448, rtt), (0, 0), 0);
+            cause = held.map(|held| held.cause);
+            waits.sent(&data, (200 * (number + 1)).into(), 1448, None);
+        }
+        cause
+    }
+
+    #[test]
+    fn a_pause_is_that_of_a_cork_where_it_is_as_long_as_its_timer() {
+        let millis = Duration::from_millis;
+        let mut far = Rtt::default();
+        for _ in 0..30 {
+            far.sample(millis(40));
+        }
+        for rtt in [&Rtt::default(), &far] {
+            assert_eq!(cause(millis(201), rtt), Some(Cause::Cork));
+            assert_eq!(cause(millis(300), rtt), Some(Cause::Application));
+        }
+        // The timeout of a path of 40 ms, if it is known to be that.
+        assert_eq!(cause(millis(241), &far), Some(Cause::Cork));
+        let unknown = cause(millis(241), &Rtt::default());
+        assert_eq!(unknown, Some(Cause::Application));
     }
 }

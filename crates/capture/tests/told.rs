@@ -376,3 +376,27 @@ fn looks_at_a_state_that_turns_back_and_forth_are_bounded() {
         assert!(track.samples.len() > 30);
     }
 }
+
+#[test]
+fn a_timeout_is_twice_as_long_with_each_one_in_a_row() {
+    // Round trips of 10 ms: after 210 ms, 420 ms and so on the same is sent again.
+    let answered = (0..4).flat_map(|number: u32| {
+        let (at, seq) = (20_000 * u64::from(number), 1000 + 100 * number);
+        [data(at, seq), ack(at + 10_000, seq + 100)]
+    });
+    let lost = [0, 210, 630, 1470, 3150].map(|millis| data(100_000 + 1000 * millis, 1400));
+    let made: Vec<Made> = answered
+        .chain(lost)
+        .chain([ack(4 * SECOND, 1500)])
+        .collect();
+    let (recording, _, _) = analysed_all(&made, listing());
+    let of_client = |track: &&doctor::Track| track.key.local.port() == 9;
+    let track = recording.flows.iter().find(of_client);
+    let samples = &track.expect("it is there").samples;
+    let timeout = |backoff: u8| {
+        let mut known = samples.iter().filter(|s| s.backoff == Some(backoff));
+        known.find_map(|s| s.rto).map(|rto| rto.as_millis())
+    };
+    let seen: Vec<_> = (1..=4).map(timeout).collect();
+    assert_eq!(seen, [420, 840, 1680, 3360].map(Some));
+}

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{FlowKey, Instant};
+use base::{FlowKey, Instant, TcpState};
 
 use self::timelines::{Facts, Timelines};
 use crate::host_timeline::HostTimeline;
@@ -187,6 +187,9 @@ impl<'r> Cases<'r> {
         let track = &self.tracks[index];
         if !self.is_short(index) {
             return GroupKey::Alone(track.cookie, index);
+        }
+        if is_unanswered(track) {
+            return GroupKey::Unanswered(self.services.place(track.key), track.pid());
         }
         match self.services.place(track.key) {
             // Whose these are is known without a process, which those that ended early do not show.
@@ -386,6 +389,18 @@ enum GroupKey {
     Alone(u64, usize),
     /// Short connections of one service, and of one process where it is the client.
     Short(Place, Option<u32>),
+    /// The same of those that nobody answers, which would not show beside others.
+    Unanswered(Place, Option<u32>),
+}
+
+/// Whether nothing but its SYN was seen, which was retransmitted more than once.
+fn is_unanswered(track: &Track) -> bool {
+    let timeouts = track.samples.last().and_then(|s| s.timeouts);
+    let is_opening = || {
+        let mut states = track.samples.iter().map(|s| s.state);
+        states.all(|state| state == Some(TcpState::SynSent))
+    };
+    timeouts > Some(1) && is_opening()
 }
 
 /// A connection that ended early does not show its process: it is of the only one here that has

@@ -183,6 +183,12 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
     }
 }
 
+/// The view from the end that sends most.
+#[cfg(test)]
+pub(crate) fn sender_view<'a>(observation: &Observation<'a>) -> View<'a> {
+    views(observation).0
+}
+
 fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
     let acked = |timeline: &Timeline| timeline.counted(|s| s.bytes_acked);
     let received = |timeline: &Timeline| timeline.counted(|s| s.bytes_received);

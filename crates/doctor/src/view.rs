@@ -9,10 +9,10 @@ use crate::rules::receive_window;
 use crate::rules::thresholds::{
     ACKS_FLOW_SHARE, ACKS_STEADY_SEGMENTS, ACKS_STEADY_SHARE, ASSUMED_PATH_BITS,
     DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH,
-    GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, QUEUE_SHARE,
-    SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNREAD_VOTES,
-    UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
-    WORTHWHILE_GAIN,
+    GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
+    PROBING_STOPPED, QUEUE_DELAY, QUEUE_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
+    SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY,
+    WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
@@ -94,7 +94,7 @@ impl View<'_> {
     pub(crate) fn window_bound(&self) -> bool {
         let busy = self.sender.and_then(Timeline::busy_share).unwrap_or(1.0);
         let costs = |share: f64| share * busy >= 1.0 - 1.0 / WORTHWHILE_GAIN;
-        let stops = |share: f64| share > WINDOW_SHARE || self.reader_sets_pace();
+        let stops = |share: f64| share > WINDOW_SHARE || self.window_sets_pace();
         self.rwnd_share()
             .is_some_and(|share| stops(share) && costs(share))
             && !self.repairs_without_sack()
@@ -104,6 +104,20 @@ impl View<'_> {
     /// Whether BBR has taken the rate of the reading program for that of the path.
     pub(crate) fn reader_sets_pace(&self) -> bool {
         self.sender.is_some_and(receive_window::reader_sets_pace)
+    }
+
+    /// The same, or that of the peer's window: it stops the sender only where that probes for more,
+    /// and no queue stands, as one does on a path that is full.
+    pub(crate) fn window_sets_pace(&self) -> bool {
+        let no_queue = || {
+            let (delay, min_rtt) = (self.sender?.queue_delay()?, self.min_rtt()?);
+            Some(delay < QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE)))
+        };
+        let stops = || {
+            self.rwnd_share()
+                .is_some_and(|share| share >= PROBING_STOPPED)
+        };
+        self.reader_sets_pace() || (self.is_bbr() && stops() && no_queue() == Some(true))
     }
 
     /// Whether much more is in flight than the path carries, and stands in a queue: more, or a

@@ -123,6 +123,38 @@ fn short_connections_to_one_service_are_one_case() {
     );
 }
 
+/// Beside many that are answered, those that nobody answers would not show.
+#[test]
+fn connections_that_nobody_answers_are_a_case_of_their_own() {
+    let asks = |port: u32, timeouts: u8, state| {
+        let local = format!("10.0.0.1:{port}");
+        let mut track = track([&local, "10.0.0.2:443"], 1, 3);
+        let sample = |s: &Arc<FlowSample>| {
+            Arc::new(FlowSample {
+                timeouts: Some(timeouts),
+                state: Some(state),
+                ..FlowSample::clone(s)
+            })
+        };
+        track.samples = track.samples.iter().map(|s| sample(&s)).collect();
+        track
+    };
+    let mut flows: Vec<Track> = (40_000..40_005)
+        .map(|port| asks(port, 0, TcpState::Established))
+        .collect();
+    // Two that wait, one that has only begun, and one that was answered late.
+    flows.push(asks(40_010, 3, TcpState::SynSent));
+    flows.push(asks(40_011, 2, TcpState::SynSent));
+    flows.push(asks(40_012, 0, TcpState::SynSent));
+    flows.push(asks(40_013, 2, TcpState::Established));
+    let mut cases = shown(&recording(flows), |_| true);
+    cases.sort();
+    assert_eq!(
+        cases,
+        ["10.0.0.1:40000 false x7", "10.0.0.1:40010 false x2"]
+    );
+}
+
 /// A server above the ports that its host's kernel gives to clients, or among them: who listens,
 /// and whose SYN was counted, tells more than which port is the larger one.
 #[test]

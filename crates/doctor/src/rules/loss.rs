@@ -381,6 +381,18 @@ fn exceeds_response(sender: &Timeline, cuts: &WindowCuts) -> Option<bool> {
     Some(out > reno.max(cubic) * RESPONSE_SLACK)
 }
 
+/// Whether all losses fell into the first quarter of the watch: a sender that begins overshoots
+/// what the path holds, while random losses go on.
+fn ended_early(sender: &Timeline) -> bool {
+    let late = || {
+        let begun = sender.first()?.at + sender.interval() / 4;
+        let mut later = sender.samples().filter(|s| s.at >= begun);
+        let first = later.find_map(|s| s.retrans_total_pkts)?;
+        Some(sender.latest(|s| s.retrans_total_pkts)? > first)
+    };
+    late() == Some(false)
+}
+
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
 pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
@@ -390,7 +402,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || !is_slowed {
         return None;
     }
-    if is_explained(sender, retransmitted) {
+    if is_explained(sender, retransmitted) || ended_early(sender) {
         return None;
     }
     let without_queue = sender.vote(|s| {

@@ -7,6 +7,7 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
+use super::steady::{arrives_at_one_rate, round_trips_follow_window};
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
@@ -189,11 +190,16 @@ pub(crate) fn pmtu_blackhole(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+const NEVER_ACCEPTED: &str = "No TCP setting helps, because the other host has no socket for this \
+    connection: it answered the handshake and no data after it, and repeats its SYN-ACK. The \
+    accept queue of the program there is full (ss -lt at that host shows Recv-Q above Send-Q).";
+
 /// Neither large nor small segments are answered.
 pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
     let unanswered = Unanswered::read(view)?;
     if unanswered.arrived > 0 {
-        return None;
+        let draft = || unanswered.draft("path-dead", Confidence::Medium, view);
+        return was_never_accepted(view, &unanswered).then(|| draft().remark(NEVER_ACCEPTED));
     }
     let confidence = if unanswered.backoff > DEAD_BACKOFF {
         Confidence::High
@@ -205,6 +211,18 @@ pub(crate) fn path_dead(view: &View<'_>) -> Option<Verdict> {
          (a cable, a route, a firewall that dropped the connection's state). TCP_USER_TIMEOUT, or \
          tcp_retries2, sets how long the program waits for an error.",
     ))
+}
+
+/// Whether the other end answered the handshake, and has no socket for the connection though it is
+/// there: nothing small was ever acknowledged. With a full accept queue Linux drops the ACK that
+/// ends the handshake, and sends its SYN-ACK again (`tcp_v4_syn_recv_sock`).
+fn was_never_accepted(view: &View<'_>, unanswered: &Unanswered) -> bool {
+    let is_small = || Some(!sends_full_segments(view, view.sender?.mss_bytes()?)?);
+    // Where the beginning was not seen, what was acknowledged before is not counted.
+    let has_begun_here = view.sent(|s| s.advmss_bytes).is_some();
+    // The SYN counts as one.
+    let is_mute = unanswered.acked <= 1 && view.sent(|s| s.bytes_received).unwrap_or(0) == 0;
+    has_begun_here && is_mute && is_small() == Some(true)
 }
 
 /// A connection that was idle gets no answer any more, while another one between the same two hosts
@@ -404,6 +422,10 @@ fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
         let expected = format!("at least {}", human::share(FULL_SHARE));
         return Some((full, ("cwnd_pkts", shown, expected)));
     }
+    if arrives_at_one_rate(view) {
+        let shown = "sent faster and slower by turns".into();
+        return Some((1.0, ("bytes_sent", shown, "as it arrives".into())));
+    }
     if !view.stands_in_queue() {
         return None;
     }
@@ -474,6 +496,10 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
+    steady_arrivals(view).or_else(|| cuts_at_one_size(&cuts))
+}
+
+fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
     cuts.are_at_one_size().then(|| {
         let shown = format!(
             "cut {} at {} each",
@@ -485,5 +511,17 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             shown,
             "at any size where losses are random".into(),
         )
+    })
+}
+
+/// As [`signs_of_fullness`]: more is sent for a time, and no more arrives.
+fn steady_arrivals(view: &View<'_>) -> Option<Sign> {
+    if arrives_at_one_rate(view) {
+        let shown = "one rate, however fast packets are sent".into();
+        return Some(("bytes_acked", shown, "as fast as they are sent".into()));
+    }
+    round_trips_follow_window(view).then(|| {
+        let shown = "the RTT grows with the window, and the rate does not".into();
+        ("srtt, cwnd_pkts", shown, "no relation".into())
     })
 }

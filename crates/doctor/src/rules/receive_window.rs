@@ -433,7 +433,7 @@ pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
 /// The rows that all limits of the window share.
 fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>) -> Draft {
     let stopped = view.rwnd_share();
-    let enough = match view.reader_sets_pace() {
+    let enough = match view.window_sets_pace() {
         true => PROBING_STOPPED,
         false => WINDOW_SHARE,
     };

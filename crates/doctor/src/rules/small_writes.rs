@@ -10,9 +10,9 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
-    ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE, CORK_TIMER,
-    DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS, MORE_SHARE,
-    SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
+    ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
+    CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS,
+    FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -25,7 +25,7 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
         return stall_at_peer::nagle_delack_stall(view);
     }
     let share = stall_share(view, STALL_SHARE)?;
-    if !view.acks_are_late()? {
+    if !view.acks_are_late()? || hears_all_the_time(view.sender?) {
         return None;
     }
     let draft = stall_draft("nagle-delack-stall", share, view)?;
@@ -39,13 +39,20 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// Whether data arrives so steadily that no timer keeps an ACK back at the other end: what it sends
+/// carries the ACKs, and round trips are as long as a queue makes them.
+fn hears_all_the_time(sender: &Timeline) -> bool {
+    let share = sender.vote_of_all(|s| Some(s.since_data_received? < TICK * 2));
+    share.is_some_and(|share| share >= ACKS_FLOW_SHARE)
+}
+
 /// A piece is held for a round trip although the receiver acknowledges at once.
 pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     // A piece that waits for a late ACK is one of the other stall, which may have ended meanwhile.
     let is_late = |s: &FlowSample| view.is_late(s.srtt?.saturating_sub(s.min_rtt?));
     let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))?;
     // Without answers nobody waits: the pieces of a stream are only gathered.
-    if view.acks_are_late()? || sends_without_answer(view) {
+    if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
     }
     let draft = stall_draft("nagle-rtt-serialised", share, view)?;
@@ -240,6 +247,14 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
             )
             .next(one_round_trip(view)),
     )
+}
+
+/// Whether so little is said that one piece which waited for a round trip may be half of it all: a
+/// control connection, whose program waits for something else.
+fn hardly_talks(sender: &Timeline) -> bool {
+    let seconds = sender.interval().as_secs_f64();
+    let segments = sender.counted(|s| s.data_segs_out);
+    segments.is_some_and(|segments| (segments as f64) < seconds * FEW_OPERATIONS)
 }
 
 fn sends_without_answer(view: &View<'_>) -> bool {

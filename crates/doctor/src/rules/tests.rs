@@ -125,6 +125,42 @@ fn a_fault_of_which_less_is_seen_is_not_taken_for_another() {
     }
 }
 
+/// Data that arrives carries the ACKs: a queue makes the round trips long.
+#[test]
+fn no_timer_keeps_acks_back_while_data_arrives() {
+    let mut scene = named("nagle x delayed ACK");
+    for (since, stalls) in [(50, true), (2, false)] {
+        scene.local = edited(&scene.local, |s| {
+            s.since_data_received = Some(core::time::Duration::from_millis(since));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-delack-stall");
+        assert_eq!(found, stalls, "the last data came {since} ms ago");
+    }
+}
+
+/// Two segments in four seconds, of which one waited for the ACK of the other.
+#[test]
+fn a_control_connection_loses_no_time_to_speak_of() {
+    let mut scene = named("nagle, quick ACKs");
+    assert_eq!(ids(&report(&scene))[0], "nagle-rtt-serialised");
+    scene.local = edited(&scene.local, |s| {
+        s.data_segs_out = s.data_segs_out.map(|segments| segments / 4000);
+    });
+    assert!(!ids(&report(&scene)).contains(&"nagle-rtt-serialised"));
+}
+
+/// A sender that begins may lose a part of its first windows, and nothing after that.
+#[test]
+fn losses_of_the_beginning_are_not_random() {
+    let mut scene = named("loss, CUBIC");
+    assert_eq!(ids(&report(&scene))[0], "random-loss");
+    scene.local = edited(&scene.local, |s| {
+        let begun = s.at.since(base::Instant::ZERO).as_millis().min(500);
+        s.retrans_total_pkts = Some(begun as u64);
+    });
+    assert!(!ids(&report(&scene)).contains(&"random-loss"));
+}
+
 fn hide_remote(scene: &mut Scene) {
     scene.remote = None;
     scene.remote_host = None;

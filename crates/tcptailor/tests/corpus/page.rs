@@ -22,8 +22,8 @@ drawn: the hidden half is hidden from fitting, not from the choice of what to lo
 of late ACKs, by which `slow-reader` is told from `peer-window` at the sender, were set on 2026-11-26
 with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed before. So
 were, on the same day, those of a reader at BBR's pace, of a window of 0 that stays, of a cork's timer,
-and of what a full path shows of short connections: recordings that these were made for stand in the
-fitted half, or are left out.)
+of what a full path shows of short connections, of ACKs that data carries, and of connections that
+were never accepted: recordings that these were made for stand in the fitted half, or are left out.)
 
 A *false alarm* is a finding where nothing is wrong. *No answer* is \"unclear\" where the evidence
 would have sufficed for an answer; it counts as wrong here, although it misleads no one.

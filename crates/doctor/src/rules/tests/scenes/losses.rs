@@ -169,6 +169,16 @@ pub(super) fn losses() -> Vec<Scene> {
             s.segs_in = Some(2000);
             s.since_ack_received = Some(Duration::from_secs(9));
         }),
+        // A request of 11 small segments, and the SYN-ACK comes again and again.
+        scene("never accepted", "path-dead", hole, |s, tick| {
+            s.backoff = Some(3 + (tick / 40) as u8);
+            s.advmss_bytes = Some(1448);
+            (s.bytes_acked, s.bytes_received) = (Some(1), Some(0));
+            s.bytes_sent = Some(1 + 11 * 20);
+            s.notsent_bytes = Some(0);
+            s.lost_pkts = Some(11);
+            s.segs_in = Some(1 + tick / 40);
+        }),
         scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
             h.links[0].tx_dropped_pkts = tick;
             h.links[0].txqueuelen_pkts = 10;

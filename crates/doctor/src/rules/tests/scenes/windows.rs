@@ -1,6 +1,6 @@
 //! Flows that the peer's window stops, seen from the sender alone or from both ends.
 
-use base::{FlowSample, Instant};
+use base::{BbrState, FlowSample, Instant, Rate};
 
 use super::super::builders::{Scene, Sender, millis, plain, scene, set};
 use super::{WAN, bbr};
@@ -61,6 +61,19 @@ const PROBED: Sender = Sender {
     unacked: 20,
     cwnd: 54,
     notsent: 460_000,
+    ..WAN
+};
+
+/// BBR at the pace of a window.
+const PACED_BELOW: Sender = Sender {
+    mbit: 13.8,
+    rwnd: 0.19,
+    rtt_ms: 40.4,
+    min_rtt_ms: 40.1,
+    snd_wnd: 80_480,
+    unacked: 50,
+    cwnd: 134,
+    notsent: 52_128,
     ..WAN
 };
 
@@ -147,6 +160,22 @@ fn seen_from_the_sender() -> Vec<Scene> {
                 s.snd_wnd_bytes = Some([39_936, 33_792, 45_056, 41_984][tick as usize % 4]);
                 s.segs_in = s.data_segs_out.map(|segments| segments / 13);
                 s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));
+            },
+        )),
+        // A kernel's: a window of 80 KB over 40 ms, which BBR takes for the path. It is full where
+        // BBR probes for more.
+        alone(scene(
+            "BBR and a window",
+            "peer-window",
+            PACED_BELOW,
+            |s, tick| {
+                bbr(s, tick);
+                s.bbr = Some(BbrState {
+                    bandwidth: Rate::from_bits_per_second(16_069_080),
+                    min_rtt: millis(40.1),
+                    pacing_gain: 256,
+                    cwnd_gain: 512,
+                });
             },
         )),
         // A kernel's: 1000 bytes are read each 50 ms from the smallest of buffers.

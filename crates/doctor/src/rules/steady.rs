@@ -1,0 +1,215 @@
+//! What stays the same while something else changes tells of a full path.
+//!
+//! A bottleneck lets packets out at one rate. A sender that tries more for a time, as BBR does in
+//! one round trip of eight, or whose window grows, gets no more through it: only a queue and the
+//! round trips become longer. A program, a buffer or a window that is the limit makes packets
+//! arrive as unsteadily as they are sent, and round trips do not change with the window.
+
+use core::time::Duration;
+
+use base::{FlowSample, Instant, Source};
+
+use super::thresholds::{
+    ARRIVALS_SPREAD, FOLLOWS_CORRELATION, FOLLOWS_SLOPE, FOLLOWS_SPREAD, ONE_RATE_SPREAD,
+    PACED_SEGMENT, SENDING_SPREAD, SENDING_TIMES, STEADY_STEP, STEADY_STEPS,
+};
+use crate::timeline::Timeline;
+use crate::view::View;
+
+/// Whether packets alone were seen, full ones that left faster and slower by turns, and arrived at
+/// one rate: more was sent than the path carries.
+pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
+    let is_so = || {
+        let sender = view.sender?;
+        let mss = f64::from(sender.mss_bytes()?);
+        let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
+        if sender.last()?.source != Source::Capture || !is_full {
+            return None;
+        }
+        let spreads = Spreads::of(sender)?;
+        let varies = SENDING_SPREAD.max(spreads.arrived * SENDING_TIMES);
+        Some(spreads.arrived <= ARRIVALS_SPREAD && spreads.sent >= varies)
+    };
+    is_so() == Some(true)
+}
+
+/// Whether round trips become longer as the congestion window grows, and no more arrives. A window
+/// that was cut shows more (`WindowCuts::follow_a_queue`).
+pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
+    let follow = || {
+        let sender = view.sender.filter(|_| !view.is_bbr())?;
+        let middle = sender.first()?.at + sender.interval() / 2;
+        let both = |s: &FlowSample| Some((f64::from(s.cwnd_pkts?), s.srtt?.as_secs_f64()));
+        let later = sender.samples().filter(|s| s.at >= middle);
+        let (windows, times): (Vec<f64>, Vec<f64>) = later.filter_map(both).unzip();
+        let ((window, of_windows), (time, of_times)) =
+            (mean_and_variance(&windows), mean_and_variance(&times));
+        let pairs = windows.iter().zip(&times);
+        let products: f64 = pairs.map(|(x, y)| (x - window) * (y - time)).sum();
+        let together = products / windows.len().max(1) as f64;
+        let correlation = together / (of_windows * of_times).sqrt();
+        let slope = together / of_windows * window / time;
+        Some(
+            of_windows.sqrt() >= window * FOLLOWS_SPREAD
+                && correlation >= FOLLOWS_CORRELATION
+                && slope >= FOLLOWS_SLOPE
+                && Spreads::of(sender)?.arrived <= ONE_RATE_SPREAD,
+        )
+    };
+    follow() == Some(true)
+}
+
+/// By how much rates differ from one round trip to another in the later half of a watch (the
+/// beginning of a connection is left out): from the tenth part to the ninth, as a share of the
+/// median of arrivals.
+struct Spreads {
+    sent: f64,
+    arrived: f64,
+}
+
+impl Spreads {
+    fn of(sender: &Timeline) -> Option<Self> {
+        let (end, half) = (sender.last()?.at, sender.interval() / 2);
+        let times = steps(end, half, sender.min_rtt()?.max(STEADY_STEP))?;
+        let sorted = |read: fn(&FlowSample) -> Option<u64>| {
+            let mut parts = counted_between(sender, &times, read)?;
+            parts.sort_by(f64::total_cmp);
+            Some(parts)
+        };
+        let (sent, arrived) = (sorted(|s| s.bytes_sent)?, sorted(|s| s.bytes_acked)?);
+        let median = arrived[arrived.len() / 2];
+        let spread = |of: &[f64]| (of[of.len() * 9 / 10] - of[of.len() / 10]) / median;
+        (median > 0.0).then(|| Self {
+            sent: spread(&sent),
+            arrived: spread(&arrived),
+        })
+    }
+}
+
+/// Times that divide what lies before `end` into steps, the newest of them where these are many;
+/// `None` where they are few.
+fn steps(end: Instant, time: Duration, step: Duration) -> Option<Vec<Instant>> {
+    let count = (time.as_nanos() / step.as_nanos().max(1)).min(STEADY_STEPS.1.into()) as u32;
+    let times = (0..=count).rev().map(|before| end - step * before);
+    (count >= STEADY_STEPS.0).then(|| times.collect())
+}
+
+/// What was counted from each time to the next one; `None` where that is not known.
+fn counted_between(
+    timeline: &Timeline,
+    times: &[Instant],
+    read: impl Fn(&FlowSample) -> Option<u64>,
+) -> Option<Vec<f64>> {
+    let known = |s: &FlowSample| Some((s.at, read(s)? as f64));
+    let mut samples = timeline.samples().filter_map(known);
+    let mut before = samples.next()?;
+    let mut after = before;
+    let mut counts = Vec::with_capacity(times.len());
+    for &time in times {
+        while after.0 < time {
+            let Some(next) = samples.next() else { break };
+            (before, after) = (after, next);
+        }
+        let all = after.0.since(before.0).as_secs_f64();
+        let part = match all > 0.0 {
+            true => (time.since(before.0).as_secs_f64() / all).min(1.0),
+            false => 1.0,
+        };
+        counts.push(before.1 + (after.1 - before.1) * part);
+    }
+    Some(counts.windows(2).map(|pair| pair[1] - pair[0]).collect())
+}
+
+fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    (mean, squares.sum::<f64>() / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Observation;
+    use base::FlowKey;
+
+    const MSS: u32 = 1448;
+    const RTT: Duration = Duration::from_millis(40);
+
+    /// Looks each 10 ms at a capture of 8 s. In one round trip of eight a quarter more is sent, and
+    /// less in the next one; `passes` of that arrives as it is sent, the rest at one rate.
+    fn probing(passes: f64) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 5001).into(),
+        };
+        let mut timeline = Timeline::new();
+        let (mut sent, mut acked) = (0.0, 0.0);
+        for look in 0..800_u32 {
+            let at = Instant::ZERO + Duration::from_millis(10) * look;
+            let gain = match look / 4 % 8 {
+                0 => 0.25,
+                1 => -0.25,
+                _ => 0.0,
+            };
+            sent += f64::from(MSS) * 40.0 * (1.0 + gain);
+            acked += f64::from(MSS) * 40.0 * (1.0 + gain * passes);
+            timeline.push(FlowSample {
+                source: Source::Capture,
+                snd_mss_bytes: Some(MSS),
+                min_rtt: Some(RTT),
+                bytes_sent: Some(sent as u64),
+                bytes_acked: Some(acked as u64),
+                data_segs_out: Some(sent as u64 / u64::from(MSS)),
+                ..FlowSample::empty(at, key)
+            });
+        }
+        timeline
+    }
+
+    fn is_full(timeline: &Timeline) -> bool {
+        arrives_at_one_rate(&crate::observation::sender_view(&Observation::of(timeline)))
+    }
+
+    #[test]
+    fn what_arrives_at_one_rate_however_it_is_sent_fills_a_path() {
+        assert!(is_full(&probing(0.0)));
+        assert!(is_full(&probing(0.2)));
+        assert!(!is_full(&probing(1.0)), "a path with room passes all");
+    }
+
+    /// The window grows by a tenth in 8 s, and round trips grow by this share of that.
+    fn growing(share: f64) -> Timeline {
+        let mut timeline = Timeline::new();
+        for (look, sample) in (0..800).zip(probing(0.0).samples()) {
+            let grown = f64::from(look) / 8000.0;
+            timeline.push(FlowSample {
+                cwnd_pkts: Some((1000.0 * (1.0 + grown)) as u32),
+                srtt: Some(RTT.mul_f64(1.0 + grown * share)),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn round_trips_that_grow_with_the_window_are_those_of_a_queue() {
+        let follow = |timeline: &Timeline| {
+            let seen = Observation::of(timeline);
+            round_trips_follow_window(&crate::observation::sender_view(&seen))
+        };
+        assert!(follow(&growing(1.0)));
+        assert!(!follow(&growing(0.5)), "more is in flight, and arrives");
+        assert!(!follow(&growing(0.0)));
+    }
+
+    #[test]
+    fn steps_are_bounded() {
+        let end = Instant::ZERO + Duration::from_secs(1 << 32);
+        let all = steps(end, Duration::from_secs(1 << 31), Duration::from_millis(30));
+        let all = all.expect("enough of them");
+        assert_eq!(all.len(), STEADY_STEPS.1 as usize + 1);
+        assert_eq!(all.last(), Some(&end));
+        assert_eq!(steps(end, RTT * 5, RTT), None);
+    }
+}
