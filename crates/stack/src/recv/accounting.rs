@@ -182,7 +182,12 @@ impl Buffer {
                     && self.fits(charge)
             }
             (Accounting::Payload | Accounting::Buffers { .. }, budget) => {
-                self.out_of_order.saturating_add(charge) <= budget.unwrap_or(self.bytes)
+                let budget = budget.unwrap_or(self.bytes);
+                // What closes a gap may leave more in order than there is room: that counts too.
+                let behind_gaps = self.out_of_order.saturating_add(charge);
+                behind_gaps <= budget
+                    && self.in_order.saturating_add(behind_gaps)
+                        <= self.bytes.saturating_add(budget)
             }
         }
     }
