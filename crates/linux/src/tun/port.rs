@@ -17,10 +17,6 @@ use super::buffers::{Buffers, Raw};
 const COPY_BYTES_MAX: usize = 512;
 
 /// What came of an attempt to receive.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives on the stack for a moment, once per packet"
-)]
 #[derive(Debug)]
 pub enum Received {
     /// A packet for the host.
