@@ -134,6 +134,18 @@ FILE_SERVERS = [
     ),
 ]
 
+def haproxy_queue(name, rtt, clients, work_ms):
+    """A proxy lets one request at a time through to a program that works for `work_ms` each."""
+    return Situation(
+        name, program="haproxy", rtt=rtt,
+        server=(("server", f"exec {PY_FRESH} work 5000 {work_ms / 1000}"),
+                ("server", "exec haproxy -f $W/haproxy-queue.cfg -db")), settle=2,
+        client=from_client(f"wrk -c {clients} -t 1 -d 100 http://$S:9090/"), warm_up=4,
+        why=f"a proxy lets one request at a time through to what takes {work_ms} ms each",
+        watch=both(9090, THINKS, THINKS_HERE),
+    )
+
+
 WEB = [
     Situation(
         "aiohttp-stream", program="aiohttp", rtt="30ms", server=aio(size=20000, pause=0.05),
@@ -227,14 +239,7 @@ WEB = [
                    healthy("application-thinks", "app-limited", "idle", "unknown",
                            also=("application-thinks",))),
     ),
-    Situation(
-        "haproxy-queue", program="haproxy", rtt="10ms",
-        server=(("server", f"exec {PY_FRESH} work 5000 0.04"),
-                ("server", "exec haproxy -f $W/haproxy-queue.cfg -db")), settle=2,
-        client=from_client("wrk -c 6 -t 1 -d 100 http://$S:9090/"), warm_up=4,
-        why="a proxy lets one request at a time through to what takes 40 ms each",
-        watch=both(9090, THINKS, THINKS_HERE),
-    ),
+    haproxy_queue("haproxy-queue", "10ms", clients=6, work_ms=40),
     Situation(
         "websocket-pushes", program="websockets", rtt="120ms",
         server=(("server", f"exec {PY_FRESH} pushes 5000 400000 2.5"),), settle=2,
@@ -385,14 +390,7 @@ LATER = [
         why="a client writes command and value apart, with Nagle on",
         watch=both(11211, STALLS, STALLS),
     ),
-    Situation(
-        "haproxy-queue-eight", program="haproxy", rtt="25ms",
-        server=(("server", f"exec {PY_FRESH} work 5000 0.03"),
-                ("server", "exec haproxy -f $W/haproxy-queue.cfg -db")), settle=2,
-        client=from_client("wrk -c 8 -t 1 -d 100 http://$S:9090/"), warm_up=4,
-        why="a proxy lets one request at a time through to what takes 30 ms each",
-        watch=both(9090, THINKS, THINKS_HERE),
-    ),
+    haproxy_queue("haproxy-queue-eight", "25ms", clients=8, work_ms=30),
     Situation(
         "memcached-stopped", program="memcached", rtt="10ms",
         server=(("server", "echo $$ > pid; exec memcached -u nobody -l 0.0.0.0 -b 2"),), settle=1,

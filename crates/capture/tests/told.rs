@@ -379,7 +379,7 @@ fn looks_at_a_state_that_turns_back_and_forth_are_bounded() {
 
 #[test]
 fn a_timeout_is_twice_as_long_with_each_one_in_a_row() {
-    // Round trips of 10 ms: after 210 ms, 420 ms and so on the same is sent again.
+    // Round trips of 10 ms: the same data is retransmitted after 210 ms, 420 ms and so on.
     let answered = (0..4).flat_map(|number: u32| {
         let (at, seq) = (20_000 * u64::from(number), 1000 + 100 * number);
         [data(at, seq), ack(at + 10_000, seq + 100)]

@@ -9,25 +9,26 @@
 mod common;
 #[path = "properties/drawn.rs"]
 mod drawn;
+#[path = "properties/edges.rs"]
+mod edges;
 #[path = "../../tailor/tests/seeds/mod.rs"]
 mod seeds;
 
 use std::cell::RefCell;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::Hasher as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::settings::{Accounting, Completion, CongestionName};
 use base::tcp::TcpFlags;
-use base::{FlowSample, Instant, Limit, Rate, Rng, SeqNum, find_knob};
+use base::{FlowSample, Instant, Limit, Rate, Rng, find_knob};
 use common::{PORT, Pair, Side, client_ip, server_ip, slice, verify};
 use drawn::{CHANGES, KNOBS, any_path, any_profile, any_size, pick};
+use edges::Edges;
 use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
-use tcptailor_stack::{
-    Event, Packet, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags,
-};
+use tcptailor_stack::{Event, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags};
 
 /// So much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
@@ -727,54 +728,6 @@ impl Ends {
     /// Whether an application has something to do.
     const fn is_busy(&self) -> bool {
         self.may_read || self.may_write || self.back.may_write || self.back.may_read
-    }
-}
-
-/// The right edges that were offered, as packets show them.
-#[derive(Default)]
-struct Edges {
-    /// Shift of each side's windows, from its SYN.
-    scales: [Option<u8>; 2],
-    edges: [Option<SeqNum>; 2],
-    retracted: u64,
-    /// Bytes of the largest packet.
-    largest: u32,
-    /// A hash of all.
-    passed: DefaultHasher,
-}
-
-impl Edges {
-    fn see(&mut self, side: Side, packet: &Packet) {
-        let Some(segment) = packet.segment() else {
-            return;
-        };
-        let side = usize::from(side == Side::Server);
-        let numbers = (segment.seq, segment.ack, segment.flags, segment.window);
-        let bytes = (segment.payload.len(), segment.gso_size);
-        (side, numbers, bytes, packet.not_before).hash(&mut self.passed);
-        format!("{:?}", segment.options).hash(&mut self.passed);
-        self.largest = self
-            .largest
-            .max(segment.payload.len() + 1024 * segment.segments());
-        if segment.flags.contains(TcpFlags::RST) {
-            return;
-        }
-        if segment.flags.contains(TcpFlags::SYN) {
-            self.scales[side] = segment.options.window_scale;
-            self.edges[side] = None;
-            if !segment.flags.contains(TcpFlags::ACK) {
-                return;
-            }
-        }
-        let shift = match (self.scales, segment.flags.contains(TcpFlags::SYN)) {
-            ([Some(client), Some(server)], false) => [client, server][side],
-            _ => 0,
-        };
-        let edge = segment.ack + (u32::from(segment.window) << shift);
-        match self.edges[side] {
-            Some(before) if before.after(edge) => self.retracted += 1,
-            _ => self.edges[side] = Some(edge),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use base::{FlowSample, HostSample};
+use base::{FlowSample, HostSample, Rng};
 
+use super::timelines::timeline_of;
 use super::*;
 use crate::recording::{ProcessInfo, SocketOwner};
 
@@ -121,6 +122,39 @@ fn short_connections_to_one_service_are_one_case() {
             "10.0.0.1:40011 false x1"
         ]
     );
+}
+
+/// Whatever is unknown, comes twice, goes back, or is another socket's.
+#[test]
+fn one_pass_tells_of_a_connection_what_its_timeline_does() {
+    let mut busy = 0;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed, "looks");
+        let mut track = track(["10.0.0.1:40000", "10.0.0.2:443"], 1, rng.below(12));
+        let mut drawn = |s: &FlowSample| {
+            let mut value = |bound| (rng.below(3) > 0).then(|| rng.below(bound));
+            Arc::new(FlowSample {
+                at: value(12).map_or(s.at, |tens| at(tens * 10)),
+                cookie: value(8).map(|drawn| drawn / 7),
+                bytes_acked: value(3),
+                bytes_received: value(3),
+                segs_in: value(3),
+                looks: value(4).unwrap_or(1) as u32,
+                state: [None, Some(TcpState::Established), Some(TcpState::Closed)]
+                    [value(3).unwrap_or(1) as usize],
+                ..s.clone()
+            })
+        };
+        track.samples = track.samples.iter().map(|s| drawn(&s)).collect();
+        let facts = Facts::of(&track);
+        assert_eq!(
+            facts,
+            Facts::of_timeline(&timeline_of(&track)),
+            "seed {seed}"
+        );
+        busy += u32::from(facts.carries && facts.hears);
+    }
+    assert!(busy >= 20, "{busy} carry anything");
 }
 
 /// Beside many that are answered, those that nobody answers would not show.

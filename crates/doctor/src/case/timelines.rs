@@ -22,7 +22,7 @@ const TIMELINES_KEPT: usize = 2 * SIBLINGS_MAX + 2;
 type Counter = fn(&FlowSample) -> Option<u64>;
 
 /// What is asked of each connection of a recording.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) looks: usize,
     pub(super) interval: Duration,
@@ -55,7 +55,7 @@ impl Facts {
         }
     }
 
-    fn of_timeline(timeline: &Timeline) -> Self {
+    pub(super) fn of_timeline(timeline: &Timeline) -> Self {
         let (acked, received): (Counter, Counter) = (|s| s.bytes_acked, |s| s.bytes_received);
         let moved_bytes = (timeline.counted(acked), timeline.counted(received));
         Self {

@@ -78,7 +78,7 @@ impl Connection {
         let state = State::SynReceived(SynReceived {
             since: now,
             retransmits,
-            again: 0,
+            duplicate_syns: 0,
             closing: false,
         });
         let mut connection = Box::new(Self::new(now, shared, opening, state));
@@ -173,11 +173,11 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// The peer's SYN came again, so that ours is answered once more (Linux `tcp_rtx_synack`).
-    pub(super) fn send_syn_ack_again(&mut self, now: Instant, shared: &mut Shared) {
+    /// The peer retransmitted its SYN, which is answered by our SYN-ACK (Linux `tcp_rtx_synack`).
+    pub(super) fn answer_duplicate_syn(&mut self, now: Instant, shared: &mut Shared) {
         if let State::SynReceived(state) = &mut self.state {
-            state.again += 1;
-            self.traffic.on_answer_again();
+            state.duplicate_syns += 1;
+            self.traffic.on_duplicate_syn();
         }
         self.send_syn_ack(now, shared);
     }
@@ -260,7 +260,7 @@ impl Connection {
             self.state = State::SynReceived(SynReceived {
                 since: now,
                 retransmits: state.retransmits,
-                again: 0,
+                duplicate_syns: 0,
                 closing: false,
             });
             self.send_syn_ack(now, shared);
@@ -285,12 +285,12 @@ impl Connection {
         state: SynReceived,
         segment: &Segment,
     ) {
-        let sent_again = state.retransmits + state.again;
-        let rtt = self.handshake_rtt(now, state.since, sent_again, segment);
+        let retransmits = state.retransmits + state.duplicate_syns;
+        let rtt = self.handshake_rtt(now, state.since, retransmits, segment);
         // Only what a timeout retransmitted was lost.
         let lost = match state.retransmits {
             0 => 0,
-            _ => self.lost_of(state.since, sent_again, segment),
+            _ => self.lost_of(state.since, retransmits, segment),
         };
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {

@@ -538,7 +538,7 @@ impl Connection {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
                 self.challenge(now, shared);
             } else if self.may_challenge(now) {
-                self.send_syn_ack_again(now, shared);
+                self.answer_duplicate_syn(now, shared);
             }
             return;
         }

@@ -221,7 +221,7 @@ impl Connection {
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
             retrans_total_pkts: Some(
-                stats.retransmitted_packets + handshake_retransmits + self.traffic.answers_again(),
+                stats.retransmitted_packets + handshake_retransmits + self.traffic.duplicate_syns(),
             ),
             dsack_dups: Some(stats.dsacks),
             reord_seen: Some(stats.reordering_seen),

@@ -20,10 +20,10 @@ pub(crate) struct SynSent {
 pub(crate) struct SynReceived {
     /// When our first SYN-ACK left.
     pub(crate) since: Instant,
-    /// Times that it was retransmitted.
+    /// Times that it was retransmitted after a timeout.
     pub(crate) retransmits: u32,
-    /// Times that it left again because the peer's SYN did.
-    pub(crate) again: u32,
+    /// Times that it was retransmitted because the peer's SYN was.
+    pub(crate) duplicate_syns: u32,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
 }
@@ -174,7 +174,7 @@ mod tests {
         State::SynReceived(SynReceived {
             since: Instant::ZERO,
             retransmits: 0,
-            again: 0,
+            duplicate_syns: 0,
             closing,
         })
     }

@@ -15,8 +15,8 @@ pub(super) struct Traffic {
     bytes_sent: u64,
     /// SYNs and SYN-ACKs that were retransmitted after a timeout.
     handshake_retransmits: u32,
-    /// SYN-ACKs that left again because the peer's SYN came again.
-    answers_again: u32,
+    /// SYN-ACKs that were retransmitted because the peer's SYN was.
+    duplicate_syns: u32,
     last_data_sent: Option<Instant>,
     last_data_received: Option<Instant>,
     last_ack_received: Option<Instant>,
@@ -62,9 +62,9 @@ impl Traffic {
         self.handshake_retransmits += 1;
     }
 
-    /// A SYN-ACK left again because the peer's SYN came again.
-    pub(super) const fn on_answer_again(&mut self) {
-        self.answers_again += 1;
+    /// A SYN-ACK is retransmitted because the peer's SYN was.
+    pub(super) const fn on_duplicate_syn(&mut self) {
+        self.duplicate_syns += 1;
     }
 
     /// Of what a listener answered only the peer's SYN and `segment` count (Linux
@@ -86,9 +86,9 @@ impl Traffic {
         self.handshake_retransmits.into()
     }
 
-    /// SYN-ACKs that left again because the peer's SYN came again.
-    pub(super) fn answers_again(&self) -> u64 {
-        self.answers_again.into()
+    /// SYN-ACKs that were retransmitted because the peer's SYN was.
+    pub(super) fn duplicate_syns(&self) -> u64 {
+        self.duplicate_syns.into()
     }
 
     /// When the last acknowledgment came.
@@ -110,7 +110,7 @@ impl Traffic {
             data_segments_out,
             bytes_sent,
             handshake_retransmits: _,
-            answers_again: _,
+            duplicate_syns: _,
             last_data_sent,
             last_data_received,
             last_ack_received,

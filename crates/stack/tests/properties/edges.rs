@@ -1,0 +1,57 @@
+//! What packets show of a connection: the right edges that each side offers.
+
+use std::hash::{DefaultHasher, Hash as _};
+
+use base::SeqNum;
+use base::tcp::TcpFlags;
+use tcptailor_stack::Packet;
+
+use super::common::Side;
+
+/// The right edges that were offered, as packets show them.
+#[derive(Default)]
+pub(crate) struct Edges {
+    /// Shift of each side's windows, from its SYN.
+    scales: [Option<u8>; 2],
+    edges: [Option<SeqNum>; 2],
+    pub(crate) retracted: u64,
+    /// Bytes of the largest packet.
+    pub(crate) largest: u32,
+    /// A hash of all.
+    pub(crate) passed: DefaultHasher,
+}
+
+impl Edges {
+    pub(crate) fn see(&mut self, side: Side, packet: &Packet) {
+        let Some(segment) = packet.segment() else {
+            return;
+        };
+        let side = usize::from(side == Side::Server);
+        let numbers = (segment.seq, segment.ack, segment.flags, segment.window);
+        let bytes = (segment.payload.len(), segment.gso_size);
+        (side, numbers, bytes, packet.not_before).hash(&mut self.passed);
+        format!("{:?}", segment.options).hash(&mut self.passed);
+        self.largest = self
+            .largest
+            .max(segment.payload.len() + 1024 * segment.segments());
+        if segment.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        if segment.flags.contains(TcpFlags::SYN) {
+            self.scales[side] = segment.options.window_scale;
+            self.edges[side] = None;
+            if !segment.flags.contains(TcpFlags::ACK) {
+                return;
+            }
+        }
+        let shift = match (self.scales, segment.flags.contains(TcpFlags::SYN)) {
+            ([Some(client), Some(server)], false) => [client, server][side],
+            _ => 0,
+        };
+        let edge = segment.ack + (u32::from(segment.window) << shift);
+        match self.edges[side] {
+            Some(before) if before.after(edge) => self.retracted += 1,
+            _ => self.edges[side] = Some(edge),
+        }
+    }
+}
