@@ -1,7 +1,12 @@
 //! The five documents and the experiments that stand for what each of them states: a scenario file
 //! each, with what was published and what must come out.
 
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::LazyLock;
+
 use base::Diagnostic;
+use flate2::read::GzDecoder;
 use lab::{Experiment, Scenario, UnknownScenario, Vocabulary};
 use serde::{Deserialize, Serialize};
 
@@ -77,18 +82,12 @@ impl SeedDocument {
     }
 }
 
-/// A name with the file of that name.
-macro_rules! scenarios {
-    ($($name:literal,)*) => {
-        &[$((
-            $name,
-            include_str!(concat!("../../../scenarios/", $name, ".toml")),
-        )),*]
-    };
-}
+/// The scenarios that are experiments, as `build.rs` packs them: name and text of each, and a zero
+/// behind either.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/experiments.gz"));
 
-/// The experiments of the seed documents: the name and the file of each.
-pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
+/// The experiments, in the order of the documents.
+const NAMES: &[&str] = &[
     "n1",
     "n2",
     "n3x",
@@ -163,6 +162,29 @@ pub const EXPERIMENT_SCENARIOS: &[(&str, &str)] = scenarios![
 /// The names of the documents, for scenario files.
 const DOCUMENTS: &[&str] = &["netburner", "datacenter", "winsock", "freebsd", "cork"];
 
+static TEXTS: LazyLock<String> = LazyLock::new(|| {
+    let mut texts = String::new();
+    let unpacked = GzDecoder::new(PACKED).read_to_string(&mut texts);
+    unpacked.expect("packed by `build.rs`");
+    texts
+});
+
+static NAMED_TEXTS: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    let mut parts = TEXTS.split_terminator('\0');
+    let pairs: BTreeMap<_, _> = core::iter::from_fn(|| parts.next().zip(parts.next())).collect();
+    let text = |name| *pairs.get(name).expect("a test looks for each");
+    NAMES.iter().map(|name| (*name, text(name))).collect()
+});
+
+/// The experiments of the seed documents: the name and the text of each.
+///
+/// # Panics
+/// Never: a test reads every one.
+#[must_use]
+pub fn experiment_texts() -> &'static [(&'static str, &'static str)] {
+    &NAMED_TEXTS
+}
+
 /// What scenario files may name: the probes and the documents.
 #[must_use]
 pub fn vocabulary() -> Vocabulary {
@@ -187,7 +209,7 @@ pub fn read_scenario(file: &str, text: &str) -> Result<Scenario, Vec<Diagnostic>
 /// Never: a test reads every one.
 #[must_use]
 pub fn experiment_scenarios() -> Vec<Scenario> {
-    let all = EXPERIMENT_SCENARIOS.iter();
+    let all = experiment_texts().iter();
     all.map(|(name, text)| built_in(name, text)).collect()
 }
 
@@ -205,7 +227,7 @@ pub fn find_scenario(name: &str) -> Result<Scenario, UnknownScenario> {
 /// # Errors
 /// As for [`find_scenario`].
 pub fn find_scenario_text(name: &str) -> Result<(&'static str, &'static str), UnknownScenario> {
-    lab::find_scenario_text_in(name, EXPERIMENT_SCENARIOS)
+    lab::find_scenario_text_in(name, experiment_texts())
 }
 
 fn built_in(name: &str, text: &str) -> Scenario {
@@ -220,7 +242,12 @@ mod tests {
     fn every_experiment_is_valid_and_described() {
         let names = SeedDocument::ALL.iter().map(|(name, _)| *name);
         assert!(names.eq(DOCUMENTS.iter().copied()));
-        for (name, text) in EXPERIMENT_SCENARIOS {
+        assert_eq!(
+            TEXTS.matches('\0').count(),
+            2 * NAMES.len(),
+            "each file is named"
+        );
+        for (name, text) in experiment_texts() {
             let file = format!("scenarios/{name}.toml");
             let scenario = read_scenario(&file, text).unwrap_or_else(|told| {
                 let lines: Vec<String> = told.iter().map(ToString::to_string).collect();

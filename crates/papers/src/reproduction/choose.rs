@@ -5,7 +5,7 @@ use core::fmt;
 use base::knob::nearest;
 use lab::Scenario;
 
-use crate::experiments::{EXPERIMENT_SCENARIOS, SeedDocument, experiment_scenarios};
+use crate::experiments::{SeedDocument, experiment_scenarios, experiment_texts};
 
 /// Longest name for which a similar one is looked for.
 const NAME_CHARS_MAX: usize = 60;
@@ -66,7 +66,7 @@ pub fn chosen<'n>(
     if let Some(unknown) = names.iter().find(means_none) {
         return Err(unknown_name(&all, unknown));
     }
-    let texts = EXPERIMENT_SCENARIOS.iter();
+    let texts = experiment_texts().iter();
     let texts = texts.map(|(_, text)| (*text).to_owned());
     let pairs = all.into_iter().zip(texts);
     Ok(pairs
@@ -126,7 +126,7 @@ mod tests {
         check(&["n5", "n1", "N1"], &["n1", "n5"]);
         assert_eq!(
             chosen(["all"]).expect("all").len(),
-            EXPERIMENT_SCENARIOS.len()
+            experiment_texts().len()
         );
         let cork = chosen(["cork"]).expect("a document");
         let is_cork = |one: &Chosen| {
