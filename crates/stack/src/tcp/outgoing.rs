@@ -340,7 +340,7 @@ impl Connection {
     /// Bytes of the largest chain that is retransmitted at once.
     fn retransmit_bytes(&self) -> u32 {
         let mss = self.segment_sizes().mss;
-        let most = (self.settings.path.gso_max / mss).max(1);
+        let most = (self.gso_payload_max() / mss).max(1);
         let segments = match self.burst_segments() {
             0 => most,
             segments => segments.min(most),

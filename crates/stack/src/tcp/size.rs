@@ -18,6 +18,10 @@ use crate::send::{Outgoing, SegmentSizes};
 /// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
 pub(super) const MSS_MIN: u32 = 36;
 
+/// Payload beside the smallest header of IPv4, whose total length has 16 bits (RFC 791 section 3.1),
+/// and the largest of TCP.
+const PAYLOAD_BYTES_MAX: u32 = 65_535 - 20 - 60;
+
 /// Bytes of the options that every segment with data carries, SACK apart.
 pub(super) const fn option_bytes(timestamps: bool) -> u32 {
     if timestamps { 12 } else { 0 }
@@ -123,9 +127,14 @@ impl Connection {
         let options = option_bytes(self.agreed.timestamps) + self.sack_option_bytes();
         SegmentSizes {
             mss: payload_beside(self.whole_mss(), options),
-            gso_max: self.settings.path.gso_max,
+            gso_max: self.gso_payload_max(),
             window_max: self.window.max(),
         }
+    }
+
+    /// Payload of the largest GSO packet, whose headers have room in the length that IPv4 gives it.
+    pub(super) fn gso_payload_max(&self) -> u32 {
+        self.settings.path.gso_max.min(PAYLOAD_BYTES_MAX)
     }
 
     /// Those of one segment that fills a packet of `mtu` bytes, in place of `sizes`.
