@@ -18,8 +18,8 @@ use crate::send::{Outgoing, SegmentSizes};
 /// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
 pub(super) const MSS_MIN: u32 = 36;
 
-/// Payload beside the smallest header of IPv4, whose total length has 16 bits (RFC 791 section 3.1),
-/// and the largest of TCP.
+/// Payload beside the header of IPv4, whose total length has 16 bits (RFC 791 section 3.1), and the
+/// largest of TCP.
 const PAYLOAD_BYTES_MAX: u32 = 65_535 - 20 - 60;
 
 /// Bytes of the options that every segment with data carries, SACK apart.
