@@ -21,7 +21,8 @@ impl LossRecovery {
             // A marked window is not taken back.
             self.prior_ssthresh = 0;
         }
-        if self.uses_sack() && self.board.is_reneged() && pass.is_progress {
+        self.awaits_reneged = self.uses_sack() && self.board.is_reneged() && pass.is_progress;
+        if self.awaits_reneged {
             self.arm_for_reneging(pass.now);
             pass.sets_timer = false;
             return;

@@ -199,6 +199,9 @@ pub(crate) struct LossRecovery {
     is_frto: bool,
     /// F-RTO sends new data first.
     holds_retransmissions: bool,
+    /// The last ACK showed that the peer took back what it SACKed: nothing is retransmitted until
+    /// another ACK or the timeout.
+    awaits_reneged: bool,
     /// One retransmission may leave whatever the window says.
     forces_retransmission: bool,
     /// The window was reduced, and no new data has said so yet.
@@ -241,6 +244,7 @@ impl LossRecovery {
             timeouts: 0,
             is_frto: false,
             holds_retransmissions: false,
+            awaits_reneged: false,
             forces_retransmission: false,
             owes_cwr: false,
             probe: TailProbe::default(),
@@ -422,7 +426,7 @@ impl LossRecovery {
     /// Next range to retransmit in segments of `segment` bytes: at most `max_bytes`, within one
     /// record, lost and not retransmitted yet, where the window lets it go.
     pub(crate) fn poll_retransmit(&self, max_bytes: u32, segment: u32) -> Option<(u64, u64)> {
-        if self.holds_retransmissions {
+        if self.holds_retransmissions || self.awaits_reneged {
             return None;
         }
         let room = self.window.cwnd.saturating_sub(self.board.in_flight());

@@ -35,6 +35,7 @@ impl LossRecovery {
         self.stats.make().timeouts += 1;
         self.probe.is_due = false;
         self.holds_retransmissions = false;
+        self.awaits_reneged = false;
         self.enter_loss(now);
         self.probe.high = Mark::NONE;
         self.forces_retransmission = true;
