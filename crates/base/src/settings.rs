@@ -412,6 +412,10 @@ pub struct Life {
     pub syn_linear_timeouts: u32,
     /// Retransmissions of an unanswered SYN-ACK (Linux: 5).
     pub synack_retries: u32,
+    /// How long a listener waits for data behind the ACK of the handshake before it accepts without
+    /// (`TCP_DEFER_ACCEPT`), as a number of timeouts that take as long; `None`: it does not. Who
+    /// connects with it delays that ACK.
+    pub defer_accept: Option<Duration>,
     /// Retransmissions of data before the connection ends (Linux `tcp_retries2`, 15).
     pub retries: u32,
     /// What that number means: the time that so many timeouts take of which the first has this

@@ -97,6 +97,7 @@ const TRIED: &[(&str, &str)] = &[
     ("syn_retries", "77"),
     ("syn_linear_timeouts", "7"),
     ("synack_retries", "77"),
+    ("defer_accept", "30s"),
     ("retries", "77"),
     ("retries_timeout", "30s"),
     ("user_timeout", "30s"),

@@ -201,6 +201,7 @@ const fn life() -> Life {
         retries: 12,            // TCP_MAXRXTSHIFT (recalled)
         retries_timeout: None,  // tcp_timer_rexmt counts
         user_timeout: None,
+        defer_accept: None,
         keepalive: Some(secs(7200)), // net.inet.tcp.always_keepalive 1, keepidle (recalled)
         keepalive_interval: secs(75), // net.inet.tcp.keepintvl (recalled)
         keepalive_probes: 8,         // TCPTV_KEEPCNT (recalled)

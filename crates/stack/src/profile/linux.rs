@@ -272,6 +272,7 @@ const fn life() -> Life {
         retries: 15,                        // net.ipv4.tcp_retries2 (recalled)
         retries_timeout: Some(millis(200)), // TCP_RTO_MIN (recalled)
         user_timeout: None,
+        defer_accept: None,
         keepalive: None,                // SO_KEEPALIVE off
         keepalive_interval: secs(75),   // net.ipv4.tcp_keepalive_intvl (recalled)
         keepalive_probes: 9,            // net.ipv4.tcp_keepalive_probes (recalled)

@@ -161,6 +161,7 @@ const fn life() -> Life {
         retries: 12, // NB58
         retries_timeout: None,
         user_timeout: None,
+        defer_accept: None,
         keepalive: None, // NB51: the program builds its own
         keepalive_interval: secs(75),
         keepalive_probes: 9,

@@ -132,6 +132,7 @@ const fn life() -> Life {
         retries: 7, // RFC 9293 section 3.8.3: at least 100 s
         retries_timeout: None,
         user_timeout: None,
+        defer_accept: None,
         keepalive: None,                 // RFC 9293 section 3.8.4: off
         keepalive_interval: secs(75),    // ours
         keepalive_probes: 9,             // ours

@@ -127,6 +127,7 @@ const fn life() -> Life {
         retries: 5,        // TcpMaxDataRetransmissions (recalled)
         retries_timeout: None,
         user_timeout: None,
+        defer_accept: None,
         keepalive: None, // KeepAliveTime 2 h, but off unless asked for (recalled)
         keepalive_interval: secs(1), // KeepAliveInterval (recalled)
         keepalive_probes: 5, // recalled

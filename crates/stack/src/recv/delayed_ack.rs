@@ -313,6 +313,16 @@ impl DelayedAck {
         });
     }
 
+    /// The ACK of the handshake waits as long as any may for data to carry it.
+    pub(super) fn delay_first(&mut self, now: Instant) {
+        self.is_scheduled = true;
+        let (edge, delay) = (self.edge(now), Duration::from_nanos(self.delay_max_nanos));
+        self.timer = Some(Timer {
+            nominal: edge + delay,
+            fires: self.tick.expiry_behind(now, edge, delay),
+        });
+    }
+
     /// A timer that counts ticks of its own: it fires at the n-th tick from now (BSD's fast
     /// timer, Microsoft's `TcpDelAckTicks`).
     fn coarse_expiry(&self, now: Instant) -> Instant {

@@ -604,6 +604,13 @@ impl Receiver {
         self.acks.force();
     }
 
+    /// The ACK of the handshake waits for data of ours (Linux `tcp_rcv_synsent_state_process`,
+    /// where the application asked for `TCP_DEFER_ACCEPT`).
+    pub(crate) fn delay_first_ack(&mut self, now: Instant) {
+        self.enter_quick(now, u32::MAX);
+        self.acks.delay_first(now);
+    }
+
     /// Up to `max` ACKs leave at once (rule 8.7).
     pub(crate) fn enter_quick(&mut self, _now: Instant, max: u32) {
         let quick = self.quick_count();

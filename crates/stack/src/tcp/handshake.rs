@@ -21,6 +21,9 @@ const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
 /// 3.7.1).
 const MSS_DEFAULT_V6: u16 = 1220;
 
+/// Most timeouts of a SYN-ACK for which data may be awaited (Linux keeps them in a byte).
+const DEFERRED_MAX: u32 = 255;
+
 /// Largest shift of a window (RFC 7323 section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
@@ -78,8 +81,10 @@ impl Connection {
         let state = State::SynReceived(SynReceived {
             since: now,
             retransmits,
+            timeouts: retransmits,
             duplicate_syns: 0,
             closing: false,
+            is_acked: false,
         });
         let mut connection = Box::new(Self::new(now, shared, opening, state));
         if opening.settings.options.accept_window_zero {
@@ -260,8 +265,10 @@ impl Connection {
             self.state = State::SynReceived(SynReceived {
                 since: now,
                 retransmits: state.retransmits,
+                timeouts: state.retransmits,
                 duplicate_syns: 0,
                 closing: false,
+                is_acked: false,
             });
             self.send_syn_ack(now, shared);
             self.arm_handshake(now, shared, state.retransmits);
@@ -271,9 +278,48 @@ impl Connection {
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
         self.socket.report(shared, Event::Connected);
-        // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
-        self.recv.force_ack();
+        if self.settings.life.defer_accept.is_some() {
+            self.recv.delay_first_ack(now);
+        } else {
+            // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
+            self.recv.force_ack();
+        }
         self.output(now, shared);
+    }
+
+    /// Whether a bare ACK of our SYN-ACK is dropped because the listener waits for data (Linux
+    /// `tcp_check_req`).
+    pub(super) fn defers_accept(&mut self, segment: &Segment) -> bool {
+        let timeouts_max = self.timeouts_deferred();
+        match &mut self.state {
+            State::SynReceived(state)
+                if state.timeouts < timeouts_max && segment.sequence_bytes() == 0 =>
+            {
+                state.is_acked = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Timeouts of a SYN-ACK that pass while the listener waits for data: as many as last as long
+    /// (Linux `secs_to_retrans`).
+    fn timeouts_deferred(&self) -> u32 {
+        let Some(wait) = self.settings.life.defer_accept else {
+            return 0;
+        };
+        if !self.socket.is_passive() {
+            return 0;
+        }
+        let recovery = &self.settings.recovery;
+        let (mut timeouts, mut timeout) = (1, recovery.rto_initial);
+        let mut lasts = timeout;
+        while wait > lasts && timeouts < DEFERRED_MAX {
+            timeouts += 1;
+            timeout = (timeout * 2).min(recovery.rto_max);
+            lasts += timeout;
+        }
+        timeouts
     }
 
     /// The ACK of our SYN-ACK arrived.
@@ -396,9 +442,10 @@ impl Connection {
 
     /// SYN or SYN-ACK was not answered.
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let deferred = self.timeouts_deferred();
         let life = &self.settings.life;
         let user_timeout = life.user_timeout.unwrap_or(Duration::MAX);
-        let retransmits = match &mut self.state {
+        let timeouts = match &mut self.state {
             State::SynSent(state)
                 if state.retransmits < life.syn_retries + life.syn_linear_timeouts
                     && now.since(state.since) < user_timeout =>
@@ -406,9 +453,20 @@ impl Connection {
                 state.retransmits += 1;
                 state.retransmits
             }
-            State::SynReceived(state) if state.retransmits < life.synack_retries => {
+            State::SynReceived(state)
+                if state.timeouts < life.synack_retries
+                    || state.is_acked && state.timeouts < deferred =>
+            {
+                state.timeouts += 1;
+                if state.is_acked && state.timeouts < deferred {
+                    // The peer is there; the last timeout gives it another chance to send (Linux
+                    // `syn_ack_recalc`).
+                    let timeouts = state.timeouts;
+                    self.arm_handshake(now, shared, timeouts);
+                    return;
+                }
                 state.retransmits += 1;
-                state.retransmits
+                state.timeouts
             }
             State::SynSent(_) | State::SynReceived(_) => {
                 self.give_up(now, shared);
@@ -422,6 +480,6 @@ impl Connection {
         } else {
             self.send_syn_ack(now, shared);
         }
-        self.arm_handshake(now, shared, retransmits);
+        self.arm_handshake(now, shared, timeouts);
     }
 }

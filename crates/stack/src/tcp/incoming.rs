@@ -208,6 +208,9 @@ impl Connection {
         start: i64,
     ) {
         if let State::SynReceived(state) = self.state {
+            if self.defers_accept(segment) {
+                return;
+            }
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);

@@ -22,10 +22,14 @@ pub(crate) struct SynReceived {
     pub(crate) since: Instant,
     /// Times that it was retransmitted after a timeout.
     pub(crate) retransmits: u32,
+    /// Timeouts, those among them that retransmitted nothing.
+    pub(crate) timeouts: u32,
     /// Times that it was retransmitted because the peer's SYN was.
     pub(crate) duplicate_syns: u32,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
+    /// It was acknowledged, and data is awaited before the application hears of it.
+    pub(crate) is_acked: bool,
 }
 
 /// Data flows both ways.
@@ -174,8 +178,10 @@ mod tests {
         State::SynReceived(SynReceived {
             since: Instant::ZERO,
             retransmits: 0,
+            timeouts: 0,
             duplicate_syns: 0,
             closing,
+            is_acked: false,
         })
     }
 

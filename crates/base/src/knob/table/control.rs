@@ -234,6 +234,16 @@ pub(super) const ROWS: &[Knob] = &[
         "ip-sysctl, tcp_synack_retries",
     ),
     number(
+        "defer_accept",
+        micros(SECOND, HOUR),
+        field!(life.defer_accept),
+        "How long a listener waits for the first data before it accepts a connection without; \
+         none: not at all.",
+        "tcp(7), TCP_DEFER_ACCEPT; tcp_check_req",
+    )
+    .or_none()
+    .alias(&["TCP_DEFER_ACCEPT"]),
+    number(
         "retries",
         count(0, 255),
         field!(life.retries),
