@@ -219,6 +219,9 @@ pub struct RecvMemory {
     /// Most payload that is kept behind a gap (`NetBurner` `SetOutOfOrderBuffers`); `None`: as
     /// much as the buffer holds.
     pub out_of_order_budget: Option<u32>,
+    /// Unread bytes from which on the application is told that there is something to read
+    /// (`SO_RCVLOWAT`), at most half of what the buffer may grow to.
+    pub lowat: u32,
 }
 
 /// What is offered in the handshake, and windows.

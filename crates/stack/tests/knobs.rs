@@ -62,6 +62,7 @@ const TRIED: &[(&str, &str)] = &[
     ("recv_truesize_ratio", "99"),
     ("recv_buffer_payload", "1000B"),
     ("out_of_order_budget", "12345B"),
+    ("rcvlowat", "12345B"),
     ("rx_buffers", "11"),
     ("out_of_order_buffers", "11"),
     ("dsack", "other"),

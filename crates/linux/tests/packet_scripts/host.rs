@@ -1,7 +1,7 @@
 //! The kernel as a host of scripts.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 use std::time::Duration;
@@ -201,10 +201,10 @@ impl KernelHost {
         })
     }
 
-    fn read(&mut self, name: &str, bytes: u32) -> Result<CallResult, String> {
+    fn read(&mut self, name: &str, bytes: u32, peeks: bool) -> Result<CallResult, String> {
         let socket = self.socket(name)?;
         let start = socket.read + 1;
-        match socket.read(bytes) {
+        match socket.read(bytes, peeks) {
             Ok(found) => {
                 let wrong = |(at, byte): (i64, &u8)| *byte != pattern(start + at);
                 if (0..).zip(&found).any(wrong) {
@@ -280,8 +280,11 @@ impl ScriptHost for KernelHost {
                 let data: Vec<u8> = (start..start + i64::from(*bytes)).map(pattern).collect();
                 return Ok(socket.write(&data, *more, *urgent));
             }
-            Call::Read { bytes } => return self.read(name, *bytes),
-            Call::Shutdown => return Ok(self.socket(name)?.shutdown()),
+            Call::Read { bytes } => return self.read(name, *bytes, false),
+            Call::Peek { bytes } => return self.read(name, *bytes, true),
+            Call::Shutdown => return Ok(self.socket(name)?.shutdown(Shutdown::Write)),
+            Call::ShutdownRead => return Ok(self.socket(name)?.shutdown(Shutdown::Read)),
+            Call::ShutdownBoth => return Ok(self.socket(name)?.shutdown(Shutdown::Both)),
             Call::Close => drop(self.sockets.remove(name)),
             Call::Abort => {
                 self.socket(name)?.reset_on_close();

@@ -231,9 +231,9 @@ impl KernelSocket {
     }
 
     /// What was read.
-    pub(crate) fn read(&mut self, bytes: u32) -> Result<Vec<u8>, CallResult> {
+    pub(crate) fn read(&mut self, bytes: u32, peeks: bool) -> Result<Vec<u8>, CallResult> {
         let mut buffer = vec![0; bytes as usize];
-        let flags = libc::MSG_DONTWAIT;
+        let flags = libc::MSG_DONTWAIT | if peeks { libc::MSG_PEEK } else { 0 };
         // SAFETY: the buffer is valid for its length.
         let done =
             unsafe { libc::recv(self.raw(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
@@ -241,15 +241,15 @@ impl KernelSocket {
             Ok(0) => Err(CallResult::End),
             Ok(count) => {
                 buffer.truncate(count);
-                self.read += done as i64;
+                self.read += if peeks { 0 } else { done as i64 };
                 Ok(buffer)
             }
             Err(_) => Err(failed(&io::Error::last_os_error())),
         }
     }
 
-    pub(crate) fn shutdown(&self) -> CallResult {
-        match socket2::SockRef::from(&self.fd).shutdown(std::net::Shutdown::Write) {
+    pub(crate) fn shutdown(&self, how: std::net::Shutdown) -> CallResult {
+        match socket2::SockRef::from(&self.fd).shutdown(how) {
             Ok(()) => CallResult::Done,
             Err(error) => failed(&error),
         }
@@ -326,8 +326,20 @@ impl KernelSocket {
         (done == 0).then_some(Value::Number(bytes as u64))
     }
 
+    fn is_readable(&self) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.raw(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one `pollfd`, which outlives the call.
+        unsafe { libc::poll(&raw mut poll, 1, 0) };
+        poll.revents & libc::POLLIN != 0
+    }
+
     pub(crate) fn sample(&self, field: &str) -> Option<Value> {
         match field {
+            "readable" => return Some(Value::Number(self.is_readable().into())),
             "outq" => return self.queue(libc::TIOCOUTQ),
             "unread" => return self.queue(libc::FIONREAD),
             "error" => {

@@ -219,6 +219,43 @@ impl Host {
         result
     }
 
+    /// Shows up to `max` bytes of what a read would return, which stay to be read (`MSG_PEEK`); an
+    /// empty payload means that the peer has closed.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn peek_chunks(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        max: usize,
+    ) -> Result<Payload, ReadError> {
+        let connection = self.sockets.connection(id).ok_or(ReadError::Closed)?;
+        let result = connection.peek(now, max);
+        if connection.answers_read(now, &mut self.shared) {
+            self.settle(now, id.index);
+        }
+        result
+    }
+
+    /// Whether [`Event::Readable`](crate::Event) would be due, had it not been told: as much can be
+    /// read as the knob `rcvlowat` says, or the end, or a failure (`poll` with `POLLIN`).
+    #[must_use]
+    pub fn is_readable(&self, id: SocketId) -> bool {
+        self.sockets.look(id).is_some_and(Connection::is_readable)
+    }
+
+    /// No more data is waited for: reads return what has arrived and then an end, and whoever waits
+    /// for [`Event::Readable`](crate::Event) hears so (`SHUT_RD`). Data that comes later is still
+    /// acknowledged and can be read, but resets the connection where [`Host::shutdown`] has ended
+    /// our side.
+    pub fn shutdown_read(&mut self, now: Instant, id: SocketId) {
+        if let Some(connection) = self.sockets.connection(id) {
+            connection.shutdown_read(now, &mut self.shared);
+            self.settle(now, id.index);
+        }
+    }
+
     /// No more data from us; reading goes on (RFC 9293 section 3.9.1.4).
     pub fn shutdown(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {

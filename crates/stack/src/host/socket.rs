@@ -152,6 +152,15 @@ impl Socket {
         }
     }
 
+    /// The application waits for another amount of data, which `is_readable` or not.
+    pub(crate) fn on_lowat(&mut self, shared: &mut Shared, is_readable: bool) {
+        if is_readable {
+            self.report_readable(shared);
+        } else {
+            self.told_readable = false;
+        }
+    }
+
     /// The application has read; `has_more`: not everything.
     pub(crate) const fn on_read(&mut self, has_more: bool) {
         self.told_readable = has_more;

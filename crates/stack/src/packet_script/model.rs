@@ -172,8 +172,17 @@ pub enum Call {
         /// How many.
         bytes: u32,
     },
+    /// Looks at up to so many bytes that stay to be read (`MSG_PEEK`).
+    Peek {
+        /// How many.
+        bytes: u32,
+    },
     /// No more data from here.
     Shutdown,
+    /// No more data is waited for (`SHUT_RD`).
+    ShutdownRead,
+    /// Both at once (`SHUT_RDWR`).
+    ShutdownBoth,
     /// Both directions.
     Close,
     /// Resets.

@@ -175,20 +175,23 @@ impl StackHost {
         })
     }
 
-    fn read(&mut self, name: &str, bytes: u32) -> Result<CallResult, String> {
+    fn read(&mut self, name: &str, bytes: u32, peeks: bool) -> Result<CallResult, String> {
         let now = self.now;
         let socket = self
             .sockets
             .get_mut(name)
             .ok_or("there is no such connection")?;
         let start = socket.read + 1;
-        let done = self.host.read_chunks(now, socket.id, bytes as usize);
+        let done = match peeks {
+            true => self.host.peek_chunks(now, socket.id, bytes as usize),
+            false => self.host.read_chunks(now, socket.id, bytes as usize),
+        };
         if let Ok(payload) = &done {
             let wrong = |(at, byte): (i64, u8)| byte != pattern(start + at);
             if (0..).zip(payload.to_vec()).any(wrong) {
                 return Err("it reads other bytes than the peer sent".into());
             }
-            socket.read += i64::from(payload.len());
+            socket.read += i64::from(if peeks { 0 } else { payload.len() });
         }
         let id = socket.id;
         Ok(match done {
@@ -302,7 +305,18 @@ impl ScriptHost for StackHost {
                 };
                 self.write(name, *bytes, flags)
             }
-            Call::Read { bytes } => self.read(name, *bytes),
+            Call::Read { bytes } => self.read(name, *bytes, false),
+            Call::Peek { bytes } => self.read(name, *bytes, true),
+            Call::ShutdownRead => {
+                self.host.shutdown_read(now, self.id(name)?);
+                Ok(CallResult::Done)
+            }
+            Call::ShutdownBoth => {
+                let id = self.id(name)?;
+                self.host.shutdown_read(now, id);
+                self.host.shutdown(now, id);
+                Ok(CallResult::Done)
+            }
             Call::Shutdown => {
                 self.host.shutdown(now, self.id(name)?);
                 Ok(CallResult::Done)
@@ -326,6 +340,9 @@ impl ScriptHost for StackHost {
         if field == "error" {
             let name = self.failures.get(&id).copied().map_or("none", failure_name);
             return Some(Value::Name(name.into()));
+        }
+        if field == "readable" {
+            return Some(Value::Number(self.host.is_readable(id).into()));
         }
         match self.host.sample(self.now, id) {
             Some(found) => sample::of(&found, field),

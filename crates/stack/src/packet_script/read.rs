@@ -52,6 +52,7 @@ const FIELDS: &[&str] = &[
     "rcv_wnd",
     "rcv_wscale",
     "rcvbuf",
+    "readable",
     "reord_seen",
     "reordering",
     "retrans",
@@ -421,6 +422,11 @@ fn call(verb: Word<'_>, words: &mut Words<'_>) -> Parsed<Call> {
         "read" => Call::Read {
             bytes: small(words.expect("a number of bytes")?)?,
         },
+        "peek" => Call::Peek {
+            bytes: small(words.expect("a number of bytes")?)?,
+        },
+        "shutdown" if words.take_if("read") => Call::ShutdownRead,
+        "shutdown" if words.take_if("both") => Call::ShutdownBoth,
         "shutdown" => Call::Shutdown,
         "close" => Call::Close,
         "abort" => Call::Abort,

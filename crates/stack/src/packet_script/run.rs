@@ -483,7 +483,9 @@ impl<'a> Play<'a> {
         let found = self.host.call(name, remote, call)?;
         self.tell(now, &format!("@{name} {call:?} -> {found:?}"));
         let asked = match call {
-            Call::Write { bytes, .. } | Call::Read { bytes } => CallResult::Count(*bytes),
+            Call::Write { bytes, .. } | Call::Read { bytes } | Call::Peek { bytes } => {
+                CallResult::Count(*bytes)
+            }
             _ => CallResult::Done,
         };
         let wanted = match wanted {

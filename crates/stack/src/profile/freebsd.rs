@@ -41,6 +41,7 @@ pub fn freebsd_2006() -> Profile {
                 ),
                 accounting: Accounting::Payload,
                 out_of_order_budget: None,
+                lowat: 1,
             },
             options: options(),
             recovery: recovery(),

@@ -197,6 +197,7 @@ const fn recv(version: LinuxVersion) -> RecvMemory {
         },
         accounting: Accounting::Truesize { ratio: TUN_RATIO },
         out_of_order_budget: None, // inside the receive buffer (NB19)
+        lowat: 1,
     }
 }
 

@@ -63,6 +63,7 @@ fn with_buffers(buffers: u32, connections_max: u32) -> Profile {
                 buffer: whole_buffers(buffers), // NB18
                 accounting,
                 out_of_order_budget: Some(5 * PAYLOAD_BYTES), // NB19
+                lowat: 1,
             },
             options: options(),
             recovery: recovery(),

@@ -40,6 +40,7 @@ pub fn textbook() -> Profile {
                 buffer: fixed_size(1, BUFFER_BYTES, WINDOW_MAX),
                 accounting: Accounting::Payload,
                 out_of_order_budget: None,
+                lowat: 1,
             },
             options: options(),
             recovery: recovery(),

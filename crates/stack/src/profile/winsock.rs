@@ -43,6 +43,7 @@ pub fn winsock() -> Profile {
                 buffer: fixed_size(0, 17_520, 65_535), // WS47: 12 segments of 1460
                 accounting: Accounting::Payload,
                 out_of_order_budget: None,
+                lowat: 1,
             },
             options: options(),
             recovery: recovery(),

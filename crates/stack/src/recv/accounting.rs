@@ -54,6 +54,7 @@ impl Buffer {
             is_tight: false,
         };
         buffer.resize();
+        buffer.make_room_for_lowat();
         buffer
     }
 
@@ -71,6 +72,25 @@ impl Buffer {
         if resizes {
             self.resize();
         }
+    }
+
+    /// Unread bytes from which on the application is told of them: half of what the buffer may grow
+    /// to is the most that can be waited for (Linux `tcp_set_rcvlowat`).
+    pub(super) fn lowat(&self) -> u32 {
+        let rules = self.rules();
+        let most = if self.is_locked {
+            self.bytes
+        } else {
+            rules.buffer.max
+        };
+        rules.lowat.min(most / 2).max(1)
+    }
+
+    /// Makes the buffer so large that what is waited for fits into the window; whether it grew.
+    /// Linux does so where the application has not fixed the size (`tcp_set_rcvlowat`).
+    pub(super) fn make_room_for_lowat(&mut self) -> bool {
+        let space = self.space_of(self.lowat().into());
+        self.is_truesize() && !self.is_locked && self.grow_to(space)
     }
 
     /// The size that the settings give, without what automatic sizing added unless it goes on.

@@ -225,6 +225,20 @@ impl Assembler {
         Some(held.payload)
     }
 
+    /// Up to `max` bytes of what is next to be read, which stays.
+    pub(super) fn peek(&self, max: u32) -> Payload {
+        let mut seen = Payload::default();
+        for held in &self.ready {
+            if seen.len() == max {
+                break;
+            }
+            let mut part = held.payload.clone();
+            let _rest = part.split_off(part.len().min(max - seen.len()));
+            seen.append(part, self.ready.len());
+        }
+        seen
+    }
+
     /// Drops packets behind gaps, from the highest down to `above`, until `is_enough` of the memory
     /// that is left (Linux `tcp_prune_ofo_queue`); returns how many.
     pub(super) fn prune(&mut self, above: u64, is_enough: impl Fn(u32) -> bool) -> u64 {

@@ -139,7 +139,11 @@ impl Receiver {
 
     /// Takes new settings. What only acts in the handshake is ignored after it.
     pub(crate) fn configure(&mut self, _now: Instant, settings: &Arc<SocketSettings>) {
+        let lowat = self.buffer.rules().lowat;
         self.buffer.configure(settings, self.is_established);
+        if lowat != settings.recv.lowat && self.buffer.make_room_for_lowat() {
+            self.window.raise_clamp(self.buffer.lowat());
+        }
         if self.is_established {
             self.buffer.set_segment(self.window.mss());
             self.window.follow_settings(&self.buffer);

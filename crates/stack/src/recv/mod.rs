@@ -61,6 +61,8 @@ pub(crate) struct Receiver {
     /// Offset of the peer's FIN, where it was seen.
     fin: Mark,
     is_fin_reached: bool,
+    /// The application waits for no more data.
+    is_shut: bool,
     /// A stretch that came twice, to be reported once (RFC 2883).
     duplicate: Option<Box<(u64, u64)>>,
     /// Data was dropped for memory: the next ACK offers nothing.
@@ -83,6 +85,7 @@ impl Receiver {
             has_sack: false,
             fin: Mark::NONE,
             is_fin_reached: false,
+            is_shut: false,
             duplicate: None,
             is_out_of_memory: false,
             last_packet: Instant::ZERO,
@@ -432,7 +435,7 @@ impl Receiver {
         let is_much = self.acks.is_much(unacknowledged, self.window.segment());
         let is_due = is_much
             && (!self.acks.needs_moving_window()
-                || self.queue.unread() == 0
+                || self.queue.unread() < self.buffer.lowat().into()
                 || self.select_window() >= self.window.offered());
         let situation = Situation {
             is_due,
@@ -508,6 +511,17 @@ impl Receiver {
         taken
     }
 
+    /// Up to `max` bytes of what a read would take. An ACK may follow as from a read (Linux
+    /// `tcp_recvmsg_locked`).
+    pub(crate) fn peek(&mut self, now: Instant, max: usize) -> Payload {
+        let seen = self.queue.peek(u32::try_from(max).unwrap_or(u32::MAX));
+        if !seen.is_empty() {
+            self.on_piece_read(now);
+            self.after_read();
+        }
+        seen
+    }
+
     fn on_piece_read(&mut self, now: Instant) {
         let now = match self.autotune.linux() {
             None => return,
@@ -527,7 +541,7 @@ impl Receiver {
         let is_empty = self.buffer.charged() == 0;
         if self.acks.is_due_at_read(is_much, is_empty) {
             self.acks.force();
-        } else if !self.is_fin_reached && self.is_worth_update() {
+        } else if !self.is_fin_reached && !self.is_shut && self.is_worth_update() {
             self.sent_acks.window_updates += 1;
             self.acks.force();
         }
@@ -557,6 +571,35 @@ impl Receiver {
     /// Everything was read, and the peer sends no more.
     pub(crate) const fn is_finished(&self) -> bool {
         self.is_fin_reached && self.queue.unread() == 0
+    }
+
+    /// Whether a program that waits for data is told: as much is here as it asked for, or no more
+    /// will come before it reads (Linux `tcp_epollin_ready`).
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        let unread = self.queue.unread();
+        let is_enough = unread > 0 && unread >= self.buffer.rules().lowat.into();
+        is_enough || self.is_readable_with_less()
+    }
+
+    #[inline(never)]
+    fn is_readable_with_less(&self) -> bool {
+        if self.is_fin_reached || self.is_shut {
+            return true;
+        }
+        let unread = self.queue.unread();
+        let is_full = || self.buffer.is_tight() || self.current_window() <= self.window.segment();
+        unread > 0 && (unread >= self.buffer.lowat().into() || is_full())
+    }
+
+    /// The application waits for no more data; what comes is kept and acknowledged all the same.
+    pub(crate) const fn shut(&mut self) {
+        self.is_shut = true;
+    }
+
+    /// Whether the application waits for no more data.
+    pub(crate) const fn is_shut(&self) -> bool {
+        self.is_shut
     }
 
     /// Bytes that wait to be read.

@@ -155,6 +155,13 @@ impl Window {
         self.clamp_asked = clamp.unwrap_or(u32::MAX);
     }
 
+    /// The buffer grew so that a window of so many bytes can be offered (Linux `tcp_set_rcvlowat`).
+    pub(super) fn raise_clamp(&mut self, bytes: u32) {
+        if self.clamp > 0 {
+            self.clamp = self.clamp.max(bytes);
+        }
+    }
+
     /// The buffer grew: the whole of it may be offered.
     pub(super) fn follow_buffer(&mut self, buffer: &Buffer) {
         self.clamp = buffer.full();

@@ -138,18 +138,40 @@ impl Connection {
         };
         let payload = self.recv.read(now, max, &env);
         if payload.is_empty() {
-            if self.recv.is_finished() {
-                return Ok(payload);
-            }
-            self.socket.on_read(false);
-            return Err(match self.failures.broke() {
-                Some(failure) => ReadError::Failed(failure),
-                None => ReadError::Empty,
-            });
+            return self.read_nothing();
         }
-        self.socket.on_read(self.recv.unread_bytes() > 0);
+        let has_more = self.recv.unread_bytes() > 0 && self.recv.is_readable();
+        self.socket.on_read(has_more);
         self.report_memory(shared);
         Ok(payload)
+    }
+
+    /// Shows data to the application that stays to be read; otherwise as [`Self::read`].
+    pub(crate) fn peek(&mut self, now: Instant, max: usize) -> Result<Payload, ReadError> {
+        let payload = self.recv.peek(now, max);
+        if payload.is_empty() {
+            return self.read_nothing();
+        }
+        Ok(payload)
+    }
+
+    /// What a read returns that finds no data.
+    fn read_nothing(&mut self) -> Result<Payload, ReadError> {
+        if self.recv.is_finished() {
+            return Ok(Payload::default());
+        }
+        match self.failures.broke() {
+            None if self.recv.is_shut() => return Ok(Payload::default()),
+            broke => {
+                self.socket.on_read(false);
+                Err(broke.map_or(ReadError::Empty, ReadError::Failed))
+            }
+        }
+    }
+
+    /// Whether a program that waits for data is told of some, of the end, or of a failure.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.recv.is_readable() || self.failures.broke().is_some()
     }
 
     /// Sends the ACK that a read has made due: reading lets nothing else leave (Linux
@@ -165,7 +187,7 @@ impl Connection {
 
     /// Whether there is something to tell an application that takes the connection over.
     pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
-        let is_readable = self.recv.unread_bytes() > 0 || self.recv.is_finished();
+        let is_readable = self.recv.is_readable();
         self.socket
             .on_accept(shared, is_readable, self.failures.broke());
         self.recv.release_window();

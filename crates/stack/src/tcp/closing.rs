@@ -115,6 +115,21 @@ impl Connection {
         self.output(now, shared);
     }
 
+    /// The application waits for no more data: reads return what is here, and then the end. Data
+    /// that comes is still kept and acknowledged, unless we have closed our side, too (Linux
+    /// `inet_shutdown`, `tcp_rcv_state_process`).
+    pub(crate) fn shutdown_read(&mut self, now: Instant, shared: &mut Shared) {
+        match self.state {
+            State::Closed => {}
+            // Linux gives such an attempt up, whichever direction is shut.
+            State::SynSent(_) => self.shutdown(now, shared),
+            _ => {
+                self.recv.shut();
+                self.socket.report_readable(shared);
+            }
+        }
+    }
+
     /// The application lets go of the connection. Data that it has not read makes this a reset
     /// (RFC 9293 section 3.10.4; RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {

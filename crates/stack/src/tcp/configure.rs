@@ -45,6 +45,10 @@ impl Connection {
         if self.state != State::Closed {
             self.output(now, shared);
         }
+        if before.recv.lowat != self.settings.recv.lowat {
+            let is_readable = self.recv.is_readable();
+            self.socket.on_lowat(shared, is_readable);
+        }
     }
 
     /// The application asks for immediate ACKs, or no longer (rule 8.7).

@@ -472,16 +472,25 @@ impl Connection {
             self.recv.force_ack();
             return segment.flags.contains(TcpFlags::FIN) && end == next;
         }
-        if self.socket.is_orphan() && end > next {
+        if (self.socket.is_orphan() || self.has_shut_both()) && end > next {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
             // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
             // does a FIN that tells of such data.
             shared.counters.data_after_close += 1;
             shared.reset_in_reply(now, self.local(), self.remote(), segment);
-            self.fail(now, shared, Failure::Aborted);
+            let failure = match self.socket.is_orphan() {
+                true => Failure::Aborted,
+                false => Failure::Reset,
+            };
+            self.fail(now, shared, failure);
             return false;
         }
         true
+    }
+
+    /// Whether the application neither sends nor waits for data any more, though it has not let go.
+    fn has_shut_both(&self) -> bool {
+        self.recv.is_shut() && matches!(self.state, State::FinWait1(_) | State::FinWait2(_))
     }
 
     /// The receiving half has taken or refused data.
@@ -494,7 +503,7 @@ impl Connection {
         if outcome.fin {
             self.on_fin(now, shared);
         }
-        if outcome.readable {
+        if outcome.readable && self.recv.is_readable() {
             self.socket.report_readable(shared);
         }
         self.report_memory(shared);

@@ -6,7 +6,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, KnobValue};
 use tcptailor_stack::profile;
 use tcptailor_stack::{
-    EcnMark, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent, WriteFlags,
+    EcnMark, Event, IcmpKind, Segment, SegmentOptions, SocketId, Trace, TraceEvent, WriteFlags,
 };
 
 use crate::hand::{
@@ -211,4 +211,40 @@ fn loss_detection_changes_between_two_recoveries() {
             "{first} to {then}"
         );
     }
+}
+
+/// Linux `tcp_data_ready`, `inet_shutdown`: by what a reader is woken, and how often.
+#[test]
+fn a_reader_is_told_once_of_as_much_as_it_waits_for() {
+    let (mut bench, mut peer, id) = established(&profile::linux_6_18());
+    bench.events(id);
+    let wait_for = |bench: &mut Bench, bytes| {
+        let value = KnobValue::Number(bytes);
+        bench.host.set(bench.now, id, "rcvlowat", &value).unwrap();
+        bench.events(id)
+    };
+    let mut arrive = |bench: &mut Bench, text: &str| {
+        bench.send(peer.segment(ACK, text.as_bytes()));
+        peer.seq += text.len() as u32;
+        bench.events(id)
+    };
+    assert!(wait_for(&mut bench, 10).is_empty());
+    assert!(arrive(&mut bench, "four").is_empty(), "too little");
+    assert_eq!(arrive(&mut bench, "and six"), [Event::Readable]);
+    assert!(arrive(&mut bench, "more").is_empty(), "it is told already");
+    let seen = bench.host.peek_chunks(bench.now, id, 8).unwrap();
+    assert_eq!(seen.to_vec(), b"fourand ");
+    let taken = bench.host.read_chunks(bench.now, id, 8).unwrap();
+    assert_eq!(taken.to_vec(), b"fourand ");
+    // Too little is left, so that the next is told again.
+    assert!(!bench.host.is_readable(id));
+    assert_eq!(arrive(&mut bench, "ten"), [Event::Readable]);
+    assert!(wait_for(&mut bench, 20).is_empty());
+    assert_eq!(wait_for(&mut bench, 5), [Event::Readable]);
+    assert_eq!(bench.read(id), b"sixmoreten");
+    assert!(!bench.host.is_readable(id));
+    bench.host.shutdown_read(bench.now, id);
+    assert_eq!(bench.events(id), [Event::Readable]);
+    let end = bench.host.read_chunks(bench.now, id, 8).unwrap();
+    assert!(end.is_empty() && bench.drain().is_empty());
 }

@@ -345,6 +345,14 @@ pub(super) const ROWS: &[Knob] = &[
     )
     .or_none(),
     number(
+        "rcvlowat",
+        bytes(1, INT_MAX),
+        field!(recv.lowat),
+        "Unread data from which on the program is told of it; the buffer grows to hold it.",
+        "socket(7), SO_RCVLOWAT; tcp_set_rcvlowat",
+    )
+    .alias(&["SO_RCVLOWAT"]),
+    number(
         "rx_buffers",
         count(1, BUFFERS_MAX),
         RX_BUFFERS,
