@@ -17,7 +17,7 @@ use base::{Instant, WirePacket as _};
 use bytes::Bytes;
 
 use super::connection::HOST_PORT;
-use super::model::{Call, CallResult, Engine, Setup};
+use super::model::{Call, CallResult, Engine, Setting, SettingValue, Setup};
 use super::run::{Icmp, ScriptHost, Value, Wire, pattern};
 use super::{sample, settings, wire};
 
@@ -33,6 +33,8 @@ pub struct StackHost {
     local: IpAddr,
     peer: IpAddr,
     listener: Option<SocketId>,
+    /// A close is a reset (`SO_LINGER` of no time), for the sockets to come.
+    resets_on_close: bool,
     sockets: BTreeMap<String, Socket>,
     failures: BTreeMap<SocketId, StackFailure>,
     /// Those whose failure a call has told.
@@ -45,14 +47,16 @@ struct Socket {
     id: SocketId,
     written: i64,
     read: i64,
+    resets_on_close: bool,
 }
 
 impl Socket {
-    const fn new(id: SocketId) -> Self {
+    const fn new(id: SocketId, resets_on_close: bool) -> Self {
         Self {
             id,
             written: 0,
             read: 0,
+            resets_on_close,
         }
     }
 }
@@ -75,8 +79,12 @@ impl StackHost {
         for (name, value) in &setup.routes {
             settings::apply_route(&mut profile.settings, name, value)?;
         }
+        let mut resets_on_close = false;
         for setting in &setup.settings {
-            settings::apply(&mut profile.settings, setting)?;
+            match setting.name.as_str() {
+                "linger" => resets_on_close = is_no_time(setting),
+                _ => settings::apply(&mut profile.settings, setting)?,
+            }
         }
         let config = HostConfig {
             mtu: setup.mtu,
@@ -89,6 +97,7 @@ impl StackHost {
             local,
             peer,
             listener: None,
+            resets_on_close,
             sockets: BTreeMap::new(),
             failures: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -138,7 +147,8 @@ impl StackHost {
         let settings = self.profile.settings.clone();
         let made = self.host.connect(self.now, remote, settings);
         let id = made.map_err(|error| format!("{error:?}"))?;
-        self.sockets.insert(name.to_owned(), Socket::new(id));
+        self.sockets
+            .insert(name.to_owned(), Socket::new(id, self.resets_on_close));
         Ok(CallResult::Done)
     }
 
@@ -147,7 +157,8 @@ impl StackHost {
         let Some(id) = self.host.accept(self.now, listener) else {
             return Ok(CallResult::Again);
         };
-        self.sockets.insert(name.to_owned(), Socket::new(id));
+        self.sockets
+            .insert(name.to_owned(), Socket::new(id, self.resets_on_close));
         Ok(CallResult::Done)
     }
 
@@ -211,6 +222,11 @@ impl StackHost {
                 let value = settings::number(&setting.value);
                 self.host.set_quickack(self.now, id, value as u32);
             }
+            Call::Set(setting) if setting.name == "linger" => {
+                if let Some(socket) = self.sockets.get_mut(name) {
+                    socket.resets_on_close = is_no_time(setting);
+                }
+            }
             Call::Set(setting) => {
                 self.host.configure(self.now, id, |settings| {
                     result = settings::apply(settings, setting);
@@ -226,6 +242,11 @@ impl StackHost {
         }
         result.map(|()| CallResult::Done)
     }
+}
+
+/// Whether a time to linger is none.
+fn is_no_time(setting: &Setting) -> bool {
+    setting.value == SettingValue::Time(Duration::ZERO)
 }
 
 fn broken() -> CallResult {
@@ -322,7 +343,11 @@ impl ScriptHost for StackHost {
                 Ok(CallResult::Done)
             }
             Call::Close => {
-                self.host.close(now, self.id(name)?);
+                let id = self.id(name)?;
+                match self.sockets[name].resets_on_close {
+                    true => self.host.abort(now, id),
+                    false => self.host.close(now, id),
+                }
                 Ok(CallResult::Done)
             }
             Call::Abort => {
