@@ -161,7 +161,7 @@ impl Connection {
             return Ok(Payload::default());
         }
         match self.failures.broke() {
-            None if self.recv.is_shut() => return Ok(Payload::default()),
+            None if self.recv.is_shut() => Ok(Payload::default()),
             broke => {
                 self.socket.on_read(false);
                 Err(broke.map_or(ReadError::Empty, ReadError::Failed))
