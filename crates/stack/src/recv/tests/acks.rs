@@ -1,4 +1,4 @@
-//! When an ACK leaves (rules, 16.5).
+//! When an ACK leaves (vectors A of `docs/linux-tcp.md`).
 
 use super::*;
 
