@@ -58,9 +58,9 @@ pub use host::{
 pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
-pub use pool::PoolState;
+pub use pool::{PoolOwner, PoolState};
 pub use recovery::RecoveryStats;
-pub use recv::RecvStats;
+pub use recv::{AckStats, RecvQueueStats, RecvStats};
 pub use send::SendStats;
 pub use tcp::Arrived;
 pub use tcp::counters::ConnectionCounters;
