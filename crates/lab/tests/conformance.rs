@@ -1,4 +1,4 @@
-//! What `docs/conformance.md` names as proof exists.
+//! What `docs/conformance.md` and `docs/linux-tcp.md` name as proof exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,15 +6,27 @@ use std::path::{Path, PathBuf};
 
 #[test]
 fn scripts_and_tests_that_show_conformance_exist() {
-    let text = fs::read_to_string(root().join("docs/conformance.md")).expect("the document");
+    check("docs/conformance.md", |line| {
+        let cells = line.strip_prefix("| ")?;
+        cells.rsplit("| ").next()
+    });
+}
+
+#[test]
+fn scripts_and_tests_that_show_rules_of_linux_exist() {
+    check("docs/linux-tcp.md", |line| {
+        line.strip_prefix("- Shown by: ")
+    });
+}
+
+/// `proof_in`: the part of a line that names scripts and tests.
+fn check(page: &str, proof_in: fn(&str) -> Option<&str>) {
+    let text = fs::read_to_string(root().join(page)).expect("the document");
     let scripts = root().join("crates/stack/scripts");
     let tests = tests();
     let (mut named, mut missing) = (0, Vec::new());
     for (number, line) in text.lines().enumerate() {
-        let Some(cells) = line.strip_prefix("| ") else {
-            continue;
-        };
-        let proof = cells.rsplit("| ").next().unwrap_or_default();
+        let proof = proof_in(line).unwrap_or_default();
         for word in proof.split('`').skip(1).step_by(2) {
             named += 1;
             let exists = match word.strip_suffix("()") {
@@ -26,8 +38,8 @@ fn scripts_and_tests_that_show_conformance_exist() {
             }
         }
     }
-    assert!(named > 200, "{named}: the tables have another form");
-    assert_eq!(missing, Vec::<String>::new());
+    assert!(named > 100, "{named} in {page}: it has another form");
+    assert_eq!(missing, Vec::<String>::new(), "{page}");
 }
 
 /// The names of all functions behind `#[test]` in `stack` and `base`, those of property tests too.

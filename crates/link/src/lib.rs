@@ -15,7 +15,7 @@ mod stats;
 mod trace;
 mod wire;
 
-pub use crate::link::{Handled, Link, PIECE_TIME_MAX};
+pub use crate::link::{Handled, Link};
 pub use crate::spec::{LinkSpec, Loss, Reorder, SpecError, TooBig};
 pub use crate::stats::LinkStats;
 pub use base;

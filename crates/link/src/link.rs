@@ -15,11 +15,12 @@ use crate::wire::{Run, Shape, Wire};
 /// A superpacket arrives when its last segment does. At 10 Gbit/s that is 0.05 ms after its first
 /// one and saves most of the work; at 25 Mbit/s it would be 21 ms, which no real path shows. So a
 /// superpacket that takes longer is cut. Without the bound, latencies of slow links are wrong.
-pub const PIECE_TIME_MAX: Duration = Duration::from_micros(250);
+const PIECE_TIME_MAX: Duration = Duration::from_micros(250);
 
 /// What became of a packet that was handed to a link. Counts are wire packets (segments).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a packet that is too big may have to be reported to its sender"]
+#[non_exhaustive]
 pub struct Handled<P> {
     /// Got into the queue or on the wire, where they may still be lost.
     pub accepted: u32,
@@ -44,7 +45,7 @@ pub struct Handled<P> {
 /// A superpacket passes whole as long as nothing happens to a part of it, in constant time, and
 /// arrives when its last segment arrives. It is cut in front of and behind segments that the queue
 /// drops or that have a fate of their own, and where it would occupy the wire for more than
-/// [`PIECE_TIME_MAX`]. Its segments get the same fate as if they had come in one by one.
+/// 250 us. Its segments get the same fate as if they had come in one by one.
 ///
 /// Memory is bounded by the queue plus what arrives within the delay.
 #[derive(Debug)]

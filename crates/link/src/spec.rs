@@ -7,6 +7,7 @@ use base::{Bytes, Fraction, QueueLimit, Rate, format_duration};
 
 /// How packets get lost on the wire, apart from a full queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Loss {
     /// None.
     Never,

@@ -4,6 +4,7 @@
 ///
 /// At any time `sent + duplicated == delivered + lost + queue_dropped + too_big + inside`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LinkStats {
     /// Came in.
     pub sent: u64,

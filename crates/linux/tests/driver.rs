@@ -41,10 +41,8 @@ impl App for Echo {
     fn start(&mut self, _now: Instant, host: &mut Host) {
         for addr in OURS {
             for port in [ECHO, DEAF] {
-                let options = ListenOptions {
-                    settings: host.default_settings().clone(),
-                    ..ListenOptions::of(&profile::linux_6_18())
-                };
+                let mut options = ListenOptions::of(&profile::linux_6_18());
+                options.settings = host.default_settings().clone();
                 let place = SocketAddr::new(ip(addr), port);
                 let id = host.listen(place, options).expect("a free port");
                 if port == DEAF {

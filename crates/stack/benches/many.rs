@@ -131,10 +131,7 @@ fn memory(connections: u64) {
 /// Nanoseconds for a SYN and its answer, and what is left of it in memory.
 fn syns(count: u32, backlog: u32, name: &str) {
     let mut server = host(SERVER);
-    let options = ListenOptions {
-        backlog,
-        ..ListenOptions::of(&profile::linux_6_18())
-    };
+    let options = ListenOptions::of(&profile::linux_6_18()).with_backlog(backlog);
     server
         .listen((SERVER, 80).into(), options)
         .expect("a free port");

@@ -6,7 +6,8 @@
 //!
 //! Reading list: RFC 9293 (TCP), RFC 7323 (window scaling, timestamps), RFC 2018 and 2883 (SACK),
 //! RFC 6298 (retransmission timeout), RFC 8985 (RACK-TLP), RFC 6937 (PRR), RFC 5961 (blind
-//! attacks), RFC 9438 (CUBIC).
+//! attacks), RFC 9438 (CUBIC). "Rule 8.4" in a comment is one of Linux's, as listed with what was
+//! measured in <https://github.com/tcptailor/tcptailor/blob/main/docs/linux-tcp.md>.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -57,9 +58,9 @@ pub use host::{
 pub use packet::{
     Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
 };
-pub use pool::PoolState;
+pub use pool::{PoolOwner, PoolState};
 pub use recovery::RecoveryStats;
-pub use recv::RecvStats;
+pub use recv::{AckStats, RecvQueueStats, RecvStats};
 pub use send::SendStats;
 pub use tcp::Arrived;
 pub use tcp::counters::ConnectionCounters;

@@ -8,7 +8,6 @@ use core::net::{IpAddr, SocketAddr};
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, SeqNum, WirePacket};
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 /// The ECN field of an IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +66,7 @@ pub struct IcmpError {
 
 /// What an ICMP error says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IcmpKind {
     /// A packet exceeded the MTU of the next hop (0 where it is not told).
     TooBig {
@@ -353,14 +353,14 @@ impl Payload {
         }
     }
 
-    /// Takes the slices out.
-    #[must_use]
-    pub fn into_chunks(self) -> SmallVec<[Bytes; 2]> {
-        match self.chunks {
-            Chunks::None => SmallVec::new(),
-            Chunks::One(chunk) => SmallVec::from_iter([chunk]),
-            Chunks::Many(many) => SmallVec::from_vec(many),
-        }
+    /// Takes the slices out, in order.
+    pub fn into_chunks(self) -> impl Iterator<Item = Bytes> {
+        let (one, many) = match self.chunks {
+            Chunks::None => (None, Vec::new()),
+            Chunks::One(chunk) => (Some(chunk), Vec::new()),
+            Chunks::Many(many) => (None, many),
+        };
+        one.into_iter().chain(many)
     }
 
     /// Cuts off everything from byte `at` on and returns it.

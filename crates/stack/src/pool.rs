@@ -23,10 +23,22 @@ pub struct PoolState {
     pub low_watermark: u32,
     /// Bytes that one takes in memory, with its descriptor.
     pub buffer_bytes: u32,
-    /// Who holds how many: received and unread or out of order, written and not acknowledged.
-    pub by_owner: Vec<(SocketId, u32, u32)>,
+    /// Who holds how many, of those that hold any.
+    pub by_owner: Vec<PoolOwner>,
     /// Times that a buffer was wanted and none was free.
     pub refused: u64,
+}
+
+/// What one connection holds of a pool, in buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolOwner {
+    /// The connection.
+    pub socket: SocketId,
+    /// Of data that was received and is unread or out of order.
+    pub received: u32,
+    /// Of data that was written and is not acknowledged.
+    pub sent: u32,
 }
 
 /// The buffers of a host, counted.
@@ -127,7 +139,11 @@ impl Pool {
             by_owner: self
                 .held
                 .iter()
-                .map(|(&id, &(received, sent))| (id, received, sent))
+                .map(|(&socket, &(received, sent))| PoolOwner {
+                    socket,
+                    received,
+                    sent,
+                })
                 .collect(),
             refused: self.refused,
         }
@@ -169,7 +185,12 @@ mod tests {
         let state = pool.state();
         assert_eq!((state.free, state.low_watermark, state.refused), (0, 0, 1));
         assert_eq!(state.by_owner.len(), 26);
-        assert_eq!(state.by_owner[25], (id(25), 0, 6));
+        let owner = PoolOwner {
+            socket: id(25),
+            received: 0,
+            sent: 6,
+        };
+        assert_eq!(state.by_owner[25], owner);
         for index in 0..26 {
             pool.release(id(index));
         }
@@ -214,7 +235,8 @@ mod tests {
                 let state = pool.state();
                 prop_assert_eq!(state.free, 256_u32.saturating_sub(held));
                 prop_assert_eq!(state.low_watermark, least);
-                for (owner, received, sent) in state.by_owner {
+                for owner in state.by_owner {
+                    let PoolOwner { socket: owner, received, sent } = owner;
                     prop_assert_eq!(model[owner.index as usize], (received, sent));
                     prop_assert!(received + sent > 0);
                 }

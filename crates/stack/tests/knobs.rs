@@ -241,7 +241,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
     );
 }
 
-/// Rule 5.3 and vectors B2 to B5 of the rules of Linux.
+/// Rule 5.3, vectors B2 to B5.
 #[test]
 fn linux_doubles_what_is_asked_for() {
     let check = |asked: u64, sndbuf: u32, rcvbuf: u32| {

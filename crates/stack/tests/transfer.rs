@@ -48,7 +48,7 @@ fn started(profile: &Profile, spec: &LinkSpec, seed: u64, bytes: u64) -> (Pair, 
     (pair, transfer, began)
 }
 
-/// Rules E1 to E3: what Linux 6.18 took from the SYN to the last byte of 4 MB.
+/// Vectors E1 to E3: what Linux 6.18 took from the SYN to the last byte of 4 MB.
 #[test]
 fn a_transfer_takes_as_long_as_on_linux() {
     let spec = path("25mbit", "40ms", "250p", "0");
@@ -86,7 +86,7 @@ fn a_transfer_takes_as_long_as_on_linux() {
     }
 }
 
-/// Rules E4 to E6: Mbit/s that Linux 6.18 carried in 5 s after a second of warm-up, as medians of
+/// Vectors E4 to E6: Mbit/s that Linux 6.18 carried in 5 s after a second of warm-up, as medians of
 /// five runs; losses that are random gave 2.8 to 4.8 with CUBIC.
 #[test]
 fn a_path_carries_as_much_as_on_linux() {
@@ -135,8 +135,8 @@ fn check(id: &str, found: f64, on_linux: f64, range: RangeInclusive<f64>) {
     );
 }
 
-/// Rule W22: a window that never changes, of 39096 bytes on Linux. It is what the memory of so many
-/// packets leaves, whose price per byte differs by 20 % between runs there.
+/// Vector W22: a window that never changes, of 39096 bytes on Linux. It is what the memory of so
+/// many packets leaves, whose price per byte differs by 20 % between runs there.
 #[test]
 fn a_small_buffer_is_a_constant_window() {
     let spec = path("50mbit", "40ms", "250p", "0");
@@ -150,7 +150,7 @@ fn a_small_buffer_is_a_constant_window() {
     check("W22", rate(&profile, &spec, 1), 7.55, 0.88..=1.12);
 }
 
-/// Rule R18: the receiver's estimate of a round trip of 40 ms.
+/// Vector R18: the receiver's estimate of a round trip of 40 ms.
 #[test]
 fn the_receiver_knows_the_round_trip() {
     let spec = path("1gbit", "40ms", "1000p", "0");

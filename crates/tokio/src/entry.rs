@@ -163,7 +163,7 @@ impl State {
         match self.host.read_chunks(now, id, max) {
             Ok(payload) => {
                 let bytes = payload.len() as usize;
-                payload.into_chunks().into_iter().for_each(take);
+                payload.into_chunks().for_each(take);
                 Ok(bytes)
             }
             Err(ReadError::Empty) => {

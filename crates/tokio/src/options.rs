@@ -155,11 +155,7 @@ impl TcpSocket {
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let Self { net, plan } = self;
         let Plan { local, settings } = plan.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let options = ListenOptions {
-            backlog,
-            syn_cookies: true,
-            settings,
-        };
+        let options = ListenOptions::new(settings).with_backlog(backlog);
         let (id, local) = net.shared().call(|state, _| {
             state.check()?;
             let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();

@@ -78,11 +78,9 @@ impl World {
             settings: profile.settings.clone(),
             system: profile.system,
         });
-        let options = ListenOptions {
-            backlog: bits >> 1 & 3,
-            syn_cookies: bits & 8 != 0,
-            settings: profile.settings,
-        };
+        let options = ListenOptions::new(profile.settings)
+            .with_backlog(bits >> 1 & 3)
+            .with_syn_cookies(bits & 8 != 0);
         let listener = host
             .listen((HOST, PORT).into(), options)
             .expect("nobody else listens");

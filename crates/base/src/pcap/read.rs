@@ -4,6 +4,7 @@
 //! they lie in the buffer, without a copy.
 
 use alloc::vec::Vec;
+use core::fmt;
 use std::io::Read;
 
 use super::{CapturedPacket, LinkType, PcapError, PcapErrorKind};
@@ -76,6 +77,15 @@ struct Found {
 enum Format {
     Pcap(Pcap),
     PcapNg(PcapNg),
+}
+
+impl<R: Read> fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("at", &self.at)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<R: Read> Reader<R> {

@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::vec;
+use core::fmt;
 use core::time::Duration;
 use std::io::Write;
 
@@ -39,6 +40,15 @@ pub struct Writer<W: Write> {
 enum Output<W: Write> {
     Pcap(PcapWriter<W>),
     PcapNg(PcapNgWriter<W>),
+}
+
+impl<W: Write> fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("position", &self.position)
+            .field("snap_bytes", &self.snap_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<W: Write> Writer<W> {

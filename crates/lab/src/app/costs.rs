@@ -51,8 +51,8 @@ impl HostCosts {
     };
 
     /// A Linux host of the 2020s whose processors do not sleep deeply. Estimates, within the ranges
-    /// of rule 13.1 of the project's rules of Linux: wake-up 5 to 50 us, system call 0.3 to 1 us,
-    /// copying 5 to 10 GB/s, work of the network 0.3 to 1 us per merged packet.
+    /// of rule 13.1 (`docs/linux-tcp.md`): wake-up 5 to 50 us, system call 0.3 to 1 us, copying 5
+    /// to 10 GB/s, work of the network 0.3 to 1 us per merged packet.
     #[must_use]
     pub const fn linux() -> Self {
         Self {

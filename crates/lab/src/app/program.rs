@@ -423,11 +423,7 @@ impl Program {
 impl App for Program {
     fn start(&mut self, now: Instant, host: &mut Host) {
         if let Role::Server { listener, .. } = &mut self.role {
-            let options = ListenOptions {
-                backlog: BACKLOG,
-                syn_cookies: true,
-                settings: self.spec.settings.clone(),
-            };
+            let options = ListenOptions::new(self.spec.settings.clone()).with_backlog(BACKLOG);
             match host.listen(self.spec.address, options) {
                 Ok(id) => {
                     self.owners.insert(id, MAIN);

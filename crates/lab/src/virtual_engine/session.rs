@@ -511,7 +511,7 @@ fn sysctl_text(value: &KnobValue) -> String {
 
 fn delayed_acks(host: &Host, id: SocketId) -> u64 {
     let counters = host.connection_counters(id);
-    counters.map_or(0, |counters| counters.recv.delayed_acks)
+    counters.map_or(0, |counters| counters.recv.acks.delayed)
 }
 
 fn measure(time: Duration, [client, server]: [&Totals; 2], seen: &SeenHost) -> Measure {

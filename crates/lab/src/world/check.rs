@@ -38,7 +38,7 @@ impl<A: App> World<A> {
             let held: u32 = pool
                 .by_owner
                 .iter()
-                .map(|(_, one, other)| one + other)
+                .map(|owner| owner.received + owner.sent)
                 .sum();
             assert_eq!(
                 pool.free + held,

@@ -25,11 +25,9 @@ impl Netburner<'_> {
     /// # Returns
     /// The listener's number, or an error code.
     pub fn listen(&mut self, address: IpAddr, port: u16, maxpend: u8) -> i32 {
-        let options = ListenOptions {
-            backlog: maxpend.into(),
-            syn_cookies: false,
-            settings: self.host.default_settings().clone(),
-        };
+        let options = ListenOptions::new(self.host.default_settings().clone())
+            .with_backlog(maxpend.into())
+            .with_syn_cookies(false);
         match self.host.listen(SocketAddr::new(address, port), options) {
             Ok(id) => self.sockets.insert(id, true),
             Err(error) => codes::of_listen(error),

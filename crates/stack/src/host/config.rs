@@ -66,6 +66,21 @@ impl ListenOptions {
             settings: profile.settings.clone(),
         }
     }
+
+    /// With this backlog instead.
+    #[must_use]
+    pub fn with_backlog(self, backlog: u32) -> Self {
+        Self { backlog, ..self }
+    }
+
+    /// With or without SYN cookies where the backlog is full.
+    #[must_use]
+    pub fn with_syn_cookies(self, syn_cookies: bool) -> Self {
+        Self {
+            syn_cookies,
+            ..self
+        }
+    }
 }
 
 /// Bytes that nobody can guess, such as those of `getrandom`.
@@ -157,8 +172,9 @@ pub struct SocketId {
     pub(crate) generation: u32,
 }
 
-/// How a listener listens.
+/// How a listener listens; begin with [`ListenOptions::new`] or [`ListenOptions::of`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ListenOptions {
     /// Connections that may wait to be accepted.
     pub backlog: u32,

@@ -1,6 +1,6 @@
 //! Linux, by version.
 //!
-//! The values are those of the reference machine (rules 0.3: Linux 6.18.44, HZ 250), with CUBIC
+//! The values are those of the reference machine (rule 0.3: Linux 6.18.44, HZ 250), with CUBIC
 //! where that machine has BBR, because CUBIC is what the kernel is built with by default. The
 //! versions differ by the rule of receive autotuning and by what the comments name.
 
@@ -124,10 +124,10 @@ pub fn linux_2019() -> Profile {
 const fn small_writes() -> SmallWrites {
     SmallWrites {
         nagle: Nagle::Minshall, // rule 7.1
-        half_window: false,     // rule 7.1 has no such exception; 6.3 (b) sets PSH
+        half_window: false,     // rule 7.1 has no such exception; rule 6.3 sets PSH
         push: Push::EachWrite,  // rule 6.4
         cork: false,
-        cork_ceiling: Some(millis(200)), // rule 7.5, RH28
+        cork_ceiling: Some(millis(200)), // rule 7.5
         autocork: true,                  // net.ipv4.tcp_autocorking 1 (rule 7.6)
     }
 }

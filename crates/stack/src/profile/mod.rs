@@ -75,6 +75,7 @@ pub const BUILDS: &[(&str, MakeProfile)] = &[("linux_6_18_hz1000", linux_6_18_hz
 
 /// No profile has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownProfile {
     /// The name that was given.
     pub name: String,

@@ -499,7 +499,7 @@ fn a_probe_of_new_data_or_a_reported_duplicate_reduces_nothing() {
 }
 
 #[test]
-fn marks_and_local_drops_reduce_once_per_window() {
+fn marks_reduce_once_per_window() {
     let mut sender = Sender::new();
     sender.send(10).wait(ms(40));
     for acked in 1..=10 {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use base::Instant;
 use base::settings::{AckEvery, Acks, SackCompression, SocketSettings};
 
-use super::{AckCounts, AckWanted, Env};
+use super::{AckStats, AckWanted, Env};
 use crate::Arc;
 use crate::rare::Rare;
 use crate::tick::{TickClock, nanos_of};
@@ -352,14 +352,14 @@ impl DelayedAck {
     }
 
     /// The time of [`DelayedAck::wanted`] has come (rule 8.4; Linux `tcp_delack_timer_handler`).
-    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, counts: &mut AckCounts) {
+    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, counts: &mut AckStats) {
         if self.merges_until().is_some_and(|until| until <= now) {
             self.is_now = true;
         }
         if self.timer.is_some_and(|timer| timer.fires <= now) {
             self.timer = None;
             self.is_now = true;
-            counts.delayed_acks += 1;
+            counts.delayed += 1;
             if self.is_pingpong() {
                 self.pingpong = 0;
                 self.delay = self.settings.acks.delay;
@@ -371,16 +371,16 @@ impl DelayedAck {
 
     /// A segment left, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
     /// `tcp_event_data_sent`).
-    pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, counts: &mut AckCounts) {
+    pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, counts: &mut AckStats) {
         if let Some(compression) = self.compression.as_mut() {
             let merged = core::mem::take(&mut compression.merged);
             compression.until = None;
             // The one that left stands for itself.
-            counts.compressed_acks += u64::from(merged.saturating_sub(1));
+            counts.compressed += u64::from(merged.saturating_sub(1));
         }
         if self.is_scheduled && self.quick > 0 {
             self.quick -= 1;
-            counts.quick_acks += 1;
+            counts.quick += 1;
             if self.quick == 0 {
                 self.delay = self.settings.acks.delay;
             }

@@ -10,7 +10,6 @@ use crate::Arc;
 use crate::host::memory_of;
 use crate::progress::FIRST_BYTE;
 
-use super::types::{AckCounts, Trouble};
 use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
 
 impl Receiver {
@@ -177,37 +176,9 @@ impl Receiver {
 
     /// The counters.
     pub(crate) fn stats(&self) -> RecvStats {
-        let AckCounts {
-            compressed_acks,
-            delayed_acks,
-            quick_acks,
-            window_updates,
-        } = self.sent_acks;
-        let Trouble {
-            pruned,
-            collapsed,
-            out_of_order_pruned,
-            queue_drops,
-            out_of_order_drops,
-            zero_window_drops,
-            out_of_window_drops,
-            duplicates,
-            out_of_order,
-        } = self.trouble.value();
         RecvStats {
-            pruned,
-            collapsed,
-            out_of_order_pruned,
-            queue_drops,
-            out_of_order_drops,
-            zero_window_drops,
-            out_of_window_drops,
-            compressed_acks,
-            delayed_acks,
-            quick_acks,
-            window_updates,
-            duplicates,
-            out_of_order,
+            acks: self.sent_acks,
+            queue: self.trouble.value(),
             bytes: self.received_bytes(),
         }
     }

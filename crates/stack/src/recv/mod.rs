@@ -36,8 +36,7 @@ use autotune::{Autotune, Progress};
 use delayed_ack::{DelayedAck, Situation};
 use window::Window;
 
-pub use types::RecvStats;
-use types::{AckCounts, Trouble};
+pub use types::{AckStats, RecvQueueStats, RecvStats};
 pub(crate) use types::{
     AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
@@ -53,9 +52,9 @@ pub(crate) struct Receiver {
     queue: Assembler,
     autotune: Autotune,
     acks: DelayedAck,
-    sent_acks: AckCounts,
+    sent_acks: AckStats,
     /// What went otherwise than in order and at once.
-    trouble: Rare<Trouble>,
+    trouble: Rare<RecvQueueStats>,
     is_established: bool,
     has_sack: bool,
     /// Offset of the peer's FIN, where it was seen.
@@ -79,7 +78,7 @@ impl Receiver {
             queue: Assembler::new(),
             autotune: Autotune::new(settings.recv.buffer.rule),
             acks: DelayedAck::new(settings, tick),
-            sent_acks: AckCounts::default(),
+            sent_acks: AckStats::default(),
             trouble: Rare::NONE,
             is_established: false,
             has_sack: false,
@@ -209,7 +208,7 @@ impl Receiver {
         match reason {
             DropReason::OutOfWindow | DropReason::BehindFin => trouble.out_of_window_drops += 1,
             DropReason::ZeroWindow => trouble.zero_window_drops += 1,
-            DropReason::BufferFull => trouble.queue_drops += 1,
+            DropReason::BufferFull => trouble.drops += 1,
             DropReason::OutOfOrderFull => trouble.out_of_order_drops += 1,
         }
         self.autotune.on_slow_path();

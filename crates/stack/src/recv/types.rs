@@ -123,55 +123,48 @@ pub(crate) struct RecvMemoryState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvStats {
+    /// How ACKs left.
+    pub acks: AckStats,
+    /// What did not come in order, or found no room.
+    pub queue: RecvQueueStats,
+    /// Bytes taken in order.
+    pub bytes: u64,
+}
+
+/// How ACKs left that were not due at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AckStats {
+    /// ACKs that were merged into others (`TCPAckCompressed`).
+    pub compressed: u64,
+    /// ACKs that the timer sent (`DelayedACKs`).
+    pub delayed: u64,
+    /// ACKs in quick-ACK mode.
+    pub quick: u64,
+    /// Window updates after reads.
+    pub window_updates: u64,
+}
+
+/// What the receive queue and the one for data behind gaps dropped, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecvQueueStats {
     /// Times that memory was short (Linux `PruneCalled`).
     pub pruned: u64,
     /// Packets that were copied into others (`TCPRcvCollapsed`).
     pub collapsed: u64,
     /// Packets behind gaps that were dropped for memory (`OfoPruned` counts the times).
     pub out_of_order_pruned: u64,
-    /// Packets dropped for memory (`TCPRcvQDrop`).
-    pub queue_drops: u64,
+    /// Packets in order that were dropped for memory (`TCPRcvQDrop`).
+    pub drops: u64,
     /// Packets behind gaps that were dropped on arrival (`TCPOFODrop`).
     pub out_of_order_drops: u64,
     /// Packets dropped as the window was 0 (`TCPZeroWindowDrop`).
     pub zero_window_drops: u64,
     /// Packets behind the window or the peer's FIN.
     pub out_of_window_drops: u64,
-    /// ACKs that were merged into others (`TCPAckCompressed`).
-    pub compressed_acks: u64,
-    /// ACKs that the timer sent (`DelayedACKs`).
-    pub delayed_acks: u64,
-    /// ACKs in quick-ACK mode.
-    pub quick_acks: u64,
-    /// Window updates after reads.
-    pub window_updates: u64,
     /// Segments that were here before (`DelayedACKLost` counts a part of them).
     pub duplicates: u64,
     /// Packets that came out of order (`TCPOFOQueue`).
     pub out_of_order: u64,
-    /// Bytes taken in order.
-    pub bytes: u64,
-}
-
-/// How ACKs left, as [`RecvStats`] has it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AckCounts {
-    pub(super) compressed_acks: u64,
-    pub(super) delayed_acks: u64,
-    pub(super) quick_acks: u64,
-    pub(super) window_updates: u64,
-}
-
-/// What did not come in order, or found no room, as [`RecvStats`] has it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Trouble {
-    pub(super) pruned: u64,
-    pub(super) collapsed: u64,
-    pub(super) out_of_order_pruned: u64,
-    pub(super) queue_drops: u64,
-    pub(super) out_of_order_drops: u64,
-    pub(super) zero_window_drops: u64,
-    pub(super) out_of_window_drops: u64,
-    pub(super) duplicates: u64,
-    pub(super) out_of_order: u64,
 }

@@ -49,11 +49,9 @@ impl Bench {
         syn_cookies: bool,
     ) -> SocketId {
         let local = SocketAddr::new(HOST, PORT);
-        let options = ListenOptions {
-            backlog,
-            syn_cookies,
-            settings: profile.settings.clone(),
-        };
+        let options = ListenOptions::new(profile.settings.clone())
+            .with_backlog(backlog)
+            .with_syn_cookies(syn_cookies);
         self.host.listen(local, options).expect("the port is free")
     }
 

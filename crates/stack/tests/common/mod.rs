@@ -87,11 +87,9 @@ impl Pair {
 
     /// Listens at the server.
     pub(crate) fn listen(&mut self, profile: &Profile) -> SocketId {
-        let options = ListenOptions {
-            backlog: 128,
-            syn_cookies: false,
-            settings: profile.settings.clone(),
-        };
+        let options = ListenOptions::new(profile.settings.clone())
+            .with_backlog(128)
+            .with_syn_cookies(false);
         self.server
             .listen(self.server_addr, options)
             .expect("no other program listens")

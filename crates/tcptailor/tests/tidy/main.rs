@@ -6,6 +6,7 @@
 mod documents;
 mod manifests;
 mod planted;
+mod rules;
 mod rust;
 mod source;
 mod tree;
@@ -21,6 +22,7 @@ fn the_tree_is_tidy() {
     let mut complaints = manifests::check(&tree);
     complaints.extend(rust::check(&tree));
     complaints.extend(documents::check(&tree));
+    complaints.extend(rules::check(&tree));
     complaints.extend(words::check(&tree));
     complaints.extend(words::check_help());
     complaints.sort();

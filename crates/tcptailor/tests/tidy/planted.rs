@@ -2,6 +2,7 @@
 
 use crate::documents;
 use crate::manifests;
+use crate::rules;
 use crate::rust;
 use crate::tree::{Complaint, Tree};
 use crate::words;
@@ -311,6 +312,43 @@ fn documents_hold_together() {
     }
     assert!(!found.contains("docs/ci.md:"), "{found}");
     assert!(!found.contains(".ci/run:"), "{found}");
+}
+
+#[test]
+fn rules_are_in_the_document_that_citations_lead_to() {
+    let page = "\
+### 2.1 One
+### 2.2 Two
+### 2.3 Three
+1. First.
+2. Second.
+### 2.4 Four
+10. Tenth.
+### Windows
+1. No rule.
+| W1 | a SYN |
+";
+    let code = "\
+//! Rules 2.1 to 2.3 and 2.3.2, the last of which (rule
+//! 9.9) does not exist; rule 2.3.3 has no item.
+// The rule 7 of a list, overrule 8.8, version 6.6.
+";
+    let tree = Tree::of(&[
+        ("docs/linux-tcp.md", page),
+        ("crates/stack/src/lib.rs", code),
+        ("crates/stack/scripts/a/b.script", "vectors W1 W2\n"),
+        ("crates/tcptailor/tests/tidy/x.rs", "// rule 9.9"),
+        ("Cargo.toml", "# rule 9.9"),
+    ]);
+    assert_eq!(
+        shown(&rules::check(&tree)),
+        "crates/stack/src/lib.rs:1: rule 9.9 is not in docs/linux-tcp.md: add it, or cite what is\n\
+         crates/stack/src/lib.rs:2: rule 2.3.3 is not in docs/linux-tcp.md: add it, or cite what \
+         is\n\
+         crates/stack/scripts/a/b.script:1: vector W2 is not in docs/linux-tcp.md: add it, or name \
+         what is\n\
+         docs/linux-tcp.md:6: nothing cites rule 2.4: cite it where it is obeyed, or delete it\n"
+    );
 }
 
 #[test]

@@ -346,11 +346,7 @@ impl Reader {
 impl App for Crowd {
     fn start(&mut self, _: Instant, host: &mut Host) {
         if let Self::Reader(reader) = self {
-            let options = ListenOptions {
-                backlog: 4096,
-                syn_cookies: false,
-                settings: reader.settings.clone(),
-            };
+            let options = ListenOptions::new(reader.settings.clone()).with_syn_cookies(false);
             let local = SocketAddr::new(address(2), LAB_PORT);
             reader.listener = Some(host.listen(local, options).expect("a new host"));
         }

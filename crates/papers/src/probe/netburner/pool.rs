@@ -130,10 +130,11 @@ impl Crowd {
     fn probe_empty_pool(&mut self, figures: &mut Figures) {
         let pool = self.wire.board.pool();
         let hung: Vec<SocketId> = self.hung.iter().map(|fd| self.wire.id(*fd)).collect();
-        let culprits = pool.by_owner.iter().filter(|(id, ..)| hung.contains(id));
+        let culprits = pool.by_owner.iter();
+        let culprits = culprits.filter(|owner| hung.contains(&owner.socket));
         let held: u32 = culprits
             .clone()
-            .map(|(_, received, sent)| received + sent)
+            .map(|owner| owner.received + owner.sent)
             .sum();
         figures.insert("culprits", culprits.count() as f64);
         figures.insert("held_by_culprits", held.into());

@@ -1,4 +1,4 @@
-//! When an ACK leaves (rules, 16.5).
+//! When an ACK leaves (vectors A of `docs/linux-tcp.md`).
 
 use super::*;
 
@@ -20,8 +20,8 @@ fn a1_quick_acks_then_the_timer() {
         assert!(range.contains(&delay), "segment {step}: {delay:?}");
         assert_eq!(left.len(), 1);
     }
-    assert_eq!(connection.receiver.stats().quick_acks, 16);
-    assert_eq!(connection.receiver.stats().delayed_acks, 24);
+    assert_eq!(connection.receiver.stats().acks.quick, 16);
+    assert_eq!(connection.receiver.stats().acks.delayed, 24);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a18_duplicate_acks_are_compressed() {
             }
         }
         connection.send_at(10, false);
-        assert_eq!(connection.receiver.stats().compressed_acks, 43);
+        assert_eq!(connection.receiver.stats().acks.compressed, 43);
     };
     check(40_000, 5, millis(1));
     check(1000, 5, Duration::from_micros(50));

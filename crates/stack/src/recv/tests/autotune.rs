@@ -1,4 +1,4 @@
-//! How the receive buffer grows (rules, 16.3).
+//! How the receive buffer grows (vectors R of `docs/linux-tcp.md`).
 
 use super::*;
 use crate::recv::accounting::Buffer;

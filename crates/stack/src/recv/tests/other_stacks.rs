@@ -72,7 +72,7 @@ fn fb31_window_updates() {
         reads += 1;
     }
     assert_eq!(reads, 12, "17376 bytes are the first above 16384");
-    assert_eq!(connection.receiver.stats().window_updates, 1);
+    assert_eq!(connection.receiver.stats().acks.window_updates, 1);
 
     // A small buffer: two segments are enough.
     let mut connection = open(&bsd(8 * 1448, 2, millis(100), Duration::ZERO));

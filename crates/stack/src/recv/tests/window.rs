@@ -1,4 +1,5 @@
-//! Windows: the first one, its scale, and how it moves within the buffer (rules, 16.2).
+//! Windows: the first one, its scale, and how it moves within the buffer (vectors B and W of
+//! `docs/linux-tcp.md`).
 
 use super::*;
 use crate::recv::accounting::Buffer;

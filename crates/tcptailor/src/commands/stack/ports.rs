@@ -91,11 +91,7 @@ impl Ports {
             .iter()
             .flat_map(|addr| PORTS.map(|(port, service)| (SocketAddr::new(*addr, port), service)));
         for (place, service) in places {
-            let options = ListenOptions {
-                backlog: self.backlog,
-                syn_cookies: true,
-                settings: self.settings.clone(),
-            };
+            let options = ListenOptions::new(self.settings.clone()).with_backlog(self.backlog);
             let id = host
                 .listen(place, options)
                 .with_context(|| format!("listening at {place}"))?;

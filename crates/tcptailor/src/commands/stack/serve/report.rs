@@ -167,16 +167,16 @@ impl Pool {
         let mut held_by: Vec<Holder> = pool
             .by_owner
             .iter()
-            .map(|&(id, received, sent)| {
-                let flow = host.sample(now, id);
+            .map(|owner| {
+                let flow = host.sample(now, owner.socket);
                 let since = flow.and_then(|flow| {
                     let since = [flow.since_data_received, flow.since_ack_received];
                     since.into_iter().flatten().min()
                 });
                 Holder {
-                    remote: host.remote_addr(id),
-                    received,
-                    sent,
+                    remote: host.remote_addr(owner.socket),
+                    received: owner.received,
+                    sent: owner.sent,
                     silent_s: since.map(|since| since.as_secs_f64()),
                 }
             })
