@@ -12,7 +12,7 @@ use doctor::recording::file::{self, FileError};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde::Serialize;
-use tailor::{Observed, sort_rows};
+use tailor::{Answered, Look, Observed, sort_rows};
 
 use crate::{pool, wrong};
 
@@ -46,11 +46,18 @@ pub(crate) fn diagnose(py: Python<'_>, path: &str) -> PyResult<String> {
     Ok(serde_json::to_string(&answer).expect("plain data"))
 }
 
-/// A recording and the namespace that it was made in.
-pub(crate) fn open(path: &str) -> PyResult<(Recording, Netns)> {
-    recording(input(path)?, path)
+/// What a recording or a capture shows.
+pub(crate) fn look(path: &str) -> PyResult<Look> {
+    let mut input = input(path)?;
+    if input.is_capture() {
+        return Ok(Look::of_capture(captured(input, path)?.0));
+    }
+    Ok(Look::new(recording(input, path)?, None, |recording| {
+        tailor::measure_of(recording, |_| true)
+    }))
 }
 
+/// A recording and the namespace that it was made in.
 fn recording(mut input: Input, path: &str) -> PyResult<(Recording, Netns)> {
     /// A recording is lines of JSON objects.
     const RECORDING: u8 = b'{';
@@ -96,6 +103,12 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 fn of_capture(input: Input, path: &str) -> PyResult<Answer> {
+    let (recording, info) = captured(input, path)?;
+    Ok(Answer::of(&recording, &Netns::Own, Some(info)))
+}
+
+/// What a capture shows of its connections, and of itself.
+fn captured(input: Input, path: &str) -> PyResult<(Recording, CaptureInfo)> {
     let random = || RandomState::new().build_hasher().finish();
     let mut analysis = Analysis::new(Settings {
         // Numbers that whoever wrote the capture does not know.
@@ -106,18 +119,14 @@ fn of_capture(input: Input, path: &str) -> PyResult<Answer> {
         Reader::new(input.reader).map_err(|error| wrong(format!("{path}: {error}")))?;
     let cut_short = analysis.handle_file(&mut reader, |_| pool::asked().map(|()| true))?;
     let (recording, summary) = analysis.finish();
-    let info = CaptureInfo::new(summary, cut_short.as_ref());
-    Ok(Answer::of(&recording, &Netns::Own, Some(info)))
+    Ok((recording, CaptureInfo::new(summary, cut_short.as_ref())))
 }
 
 impl Answer {
     fn of(recording: &Recording, netns: &Netns, capture: Option<CaptureInfo>) -> Self {
         let observed = Observed::new(recording, netns);
-        let answers = observed.answers(|_| true);
-        let mut flows: Vec<FlowRow> = answers
-            .iter()
-            .map(|answered| FlowRow::of(&observed, answered))
-            .collect();
+        let row = |answered: &Answered<'_, '_>| FlowRow::of(&observed, answered);
+        let mut flows = observed.answers_as(|_| true, row);
         if capture.is_some() {
             flows.iter_mut().for_each(FlowRow::set_seen_in_packets);
         }

@@ -30,8 +30,8 @@ struct Request {
 /// A knob and its value.
 type Setting = (&'static Knob, KnobValue);
 
-/// Predicts, of the most important connection of a recording, what the doctor proposes and what
-/// the user wants to try.
+/// Predicts, of the most important connection of a recording or a capture, what the doctor
+/// proposes and what the user wants to try.
 #[pyfunction]
 pub(crate) fn predict(py: Python<'_>, asked: &str) -> PyResult<String> {
     let asked: Request = request(asked)?;
@@ -40,10 +40,7 @@ pub(crate) fn predict(py: Python<'_>, asked: &str) -> PyResult<String> {
         far: parse(&asked.far)?,
     };
     let answer = py.detach(|| {
-        let here = diagnose::open(&asked.path)?;
-        let look = Look::new(here, None, |recording| {
-            tailor::measure_of(recording, |_| true)
-        });
+        let look = diagnose::look(&asked.path)?;
         Ok::<_, PyErr>(answer(&look, tries))
     })?;
     Ok(serde_json::to_string(&answer).expect("plain data"))

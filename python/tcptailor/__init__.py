@@ -40,7 +40,7 @@ __version__: str = _native.VERSION
 
 
 class CannotPredict(ValueError):
-    """No twin shows what a recording shows; the text says why."""
+    """No twin shows what a recording or a capture shows; the text says why."""
 
 
 def scenarios() -> dict[str, str]:
@@ -234,7 +234,7 @@ def _change(change: Row) -> str:
 
 
 def predict(
-    recording: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     changes: Mapping[str, Value | list[Value]] | None = None,
     *,
     far: Mapping[str, Value | list[Value]] | None = None,
@@ -244,19 +244,21 @@ def predict(
 
         tcptailor.predict("slow.rec", {"congestion": ["bbr", "cubic"], "sndbuf": "1MiB"})
 
-    A twin in virtual time is fitted to the most important connection of the recording. It must
-    show what was recorded; then each change is made in it. What the doctor proposes is predicted
+    A twin in virtual time is fitted to the most important connection of the file. It must show
+    what was seen of that; then each change is made in it. What the doctor proposes is predicted
     too.
 
     Args:
-        recording: What `tcptailor record` has written.
-        changes: Settings of the recorded end to try, each on its own; a list has several values.
+        path: What `tcptailor record` has written, or a packet capture (pcap, pcapng), compressed
+            or not. Packets show few settings of sockets: what depends on others is not predicted
+            from them (see docs/predict.md).
+        changes: Settings of the observed end to try, each on its own; a list has several values.
         far: The same of the other end.
         frame: As for `run`.
 
     Returns:
         A row for each change, the best first. `objective` is what it is judged by, `before` what
-        was recorded of that, `low`, `value` and `high` what it will be, all in the unit of the
+        was seen of that, `low`, `value` and `high` what it will be, all in the unit of the
         objective, and `gain` how many times better. Where nothing can be predicted these are
         empty, and `text` says why. `about` has the twin with its self-check, `Table.documents` the
         `predictions` of `--json`.
@@ -264,10 +266,10 @@ def predict(
     Raises:
         CannotPredict: There is no twin of the connection.
         OSError: The file cannot be read.
-        ValueError: It is not a recording, or a setting or a value does not exist.
+        ValueError: It is neither a recording nor a capture, or a setting or a value does not exist.
     """
     asked = _request.request(
-        path=_readable(recording),
+        path=_readable(path),
         near=_request.alternatives(changes),
         far=_request.alternatives(far),
     )

@@ -89,7 +89,7 @@ def diagnose(
 def diagnose(path: str | os.PathLike[str], *, frame: Literal[False]) -> Table: ...
 @overload
 def predict(
-    recording: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     changes: Mapping[str, Value | list[Value]] | None = None,
     *,
     far: Mapping[str, Value | list[Value]] | None = None,
@@ -97,7 +97,7 @@ def predict(
 ) -> pandas.DataFrame: ...
 @overload
 def predict(
-    recording: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     changes: Mapping[str, Value | list[Value]] | None = None,
     *,
     far: Mapping[str, Value | list[Value]] | None = None,

@@ -1,11 +1,13 @@
 //! What was recorded at one end of connections, or at both, and what the doctor says of each.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use base::{FlowKey, Instant, Netns};
 use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
+use crate::row::Rank;
 use crate::targets::{End, Ends};
 
 /// The cases of one namespace, and of another one that was recorded at the same time.
@@ -104,8 +106,23 @@ impl<'r> Observed<'r> {
         answers
     }
 
-    /// The same one after the other, in no order that means something: where there are very many,
-    /// all answers at once would take more memory than what was recorded.
+    /// What `make` makes of each answer, in the same order. It is asked while the timelines by
+    /// which a connection was judged are there, and no more than one answer is kept.
+    pub fn answers_as<'o, T>(
+        &'o self,
+        wanted: impl Fn(&Track) -> bool,
+        mut make: impl FnMut(&Answered<'o, 'r>) -> T,
+    ) -> Vec<T> {
+        let mut made = Vec::new();
+        self.each_answer(wanted, |answered| {
+            made.push((answered.rank(), make(&answered)));
+        });
+        made.sort_by_cached_key(|(rank, _)| Reverse(Rank(*rank)));
+        made.into_iter().map(|(_, made)| made).collect()
+    }
+
+    /// The answers one after the other, in no order that means something: where there are very
+    /// many, all at once would take more memory than what was recorded.
     pub fn each_answer<'o>(
         &'o self,
         wanted: impl Fn(&Track) -> bool,

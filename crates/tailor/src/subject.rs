@@ -1,13 +1,15 @@
 //! What the tailor works on: a workload that runs, can be looked at, and can be changed. Whether
 //! its hosts are real or simulated, the tailor does not know.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use base::{Change, Netns, Target};
-use doctor::{Recording, Track};
+use base::{Change, FlowKey, Netns, Target};
+use doctor::{Case, Cases, Recording, Track};
 use lab::Measure;
 
 use crate::arrivals::{self, Arrivals};
+use crate::measure::measure_of;
 use crate::observed::Observed;
 
 /// A running workload.
@@ -121,6 +123,23 @@ impl Look {
             there,
             close,
         }
+    }
+
+    /// Of a packet capture, which shows both ends of its connections: of each the one for which the
+    /// doctor answers, since nothing is to be counted twice.
+    #[must_use]
+    pub fn of_capture(mut recording: Recording) -> Self {
+        let cases = Cases::of(&recording);
+        let cases = cases.select(|_| true);
+        let tracks = cases.iter().flat_map(Case::tracks);
+        let answered: BTreeSet<FlowKey> = tracks.map(|track| track.key).collect();
+        drop(cases);
+        recording
+            .flows
+            .retain(|track| answered.contains(&track.key));
+        Self::new((recording, Netns::Own), None, |recording| {
+            measure_of(recording, |_| true)
+        })
     }
 
     /// Calls `ask` with what was observed.

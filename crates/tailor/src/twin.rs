@@ -15,7 +15,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use base::{Change, Knob, KnobValue, Scope};
+use base::{Change, Knob, KnobValue, Scope, Source};
 use doctor::{Objective, Place, Services};
 use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
@@ -77,6 +77,8 @@ pub enum CannotKnow {
     FarEnd,
     /// A setting that tcptailor's own TCP does not have.
     Knob(String),
+    /// The connection was seen in packets only, which do not show what this setting is.
+    NotInPackets(String),
     /// How fast the path is did not show, and the change depends on it.
     PathRate {
         /// In bit/s, payload.
@@ -103,6 +105,11 @@ impl core::fmt::Display for CannotKnow {
             ),
             Self::FarEnd => f.write_str("it is set at the far end, which was not observed"),
             Self::Knob(knob) => write!(f, "{knob}: only a kernel has this setting"),
+            Self::NotInPackets(knob) => write!(
+                f,
+                "packets do not show how {knob} is set there now; predict from a recording of that \
+                 end (`tcptailor record -o FILE`)"
+            ),
             Self::PathRate { at_least_bps } => write!(
                 f,
                 "the rate of the path is unknown (at least {}), and the effect of the change \
@@ -143,6 +150,7 @@ impl CannotKnow {
             Self::Pieces => "writes hidden by a cork",
             Self::FarEnd => "far end unknown",
             Self::Knob(_) => "only a kernel has the setting",
+            Self::NotInPackets(_) => "setting unknown from packets",
             Self::PathRate { .. } => "rate of the path unknown",
             Self::SelfCheck(_) => "self-check failed",
         }
@@ -190,6 +198,8 @@ pub struct Twin {
     check: SelfCheck,
     /// The rate of the path showed, and was not only bounded.
     is_rate_known: bool,
+    /// It is of packets, which show few settings of sockets.
+    is_of_packets: bool,
     /// Runs that the fitting took.
     runs: usize,
 }
@@ -254,6 +264,11 @@ impl Twin {
             others,
             check: SelfCheck::default(),
             is_rate_known: fits.is_rate_known,
+            is_of_packets: main
+                .here
+                .samples
+                .last()
+                .is_some_and(|sample| sample.source == Source::Capture),
             runs: fits.runs,
         };
         twin.check = twin.check_self();
@@ -285,6 +300,7 @@ impl Twin {
             best: draft,
             others: Vec::new(),
             is_rate_known: true,
+            is_of_packets: false,
             runs: 1,
         };
         Ok((twin, look))
@@ -384,6 +400,12 @@ impl Twin {
             return Err(CannotKnow::SelfCheck(self.check.clone()));
         }
         let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
+        let shows = |tweak: &Tweak| !is_far(tweak) && hosts::shows_in_packets(tweak.knob);
+        if self.is_of_packets
+            && let Some(tweak) = tweaks.iter().find(|tweak| !shows(tweak))
+        {
+            return Err(CannotKnow::NotInPackets(tweak.knob.name.to_owned()));
+        }
         if !self.seen.both_ends && tweaks.iter().any(is_far) {
             return Err(CannotKnow::FarEnd);
         }

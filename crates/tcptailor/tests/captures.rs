@@ -41,6 +41,42 @@ fn captured(scenario: &str, folder: &Path) -> PathBuf {
     file
 }
 
+/// The cell of the scenario with that option has a median of 1.02 ms.
+#[test]
+fn a_change_that_packets_show_is_predicted_from_a_capture() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = captured("lan-wwr", folder.path());
+    let file = file.to_str().expect("UTF-8");
+    let answer = document(&tcptailor(&[
+        "predict",
+        file,
+        "--try",
+        "nodelay=on",
+        "--try",
+        "sndbuf=1MiB",
+        "--try-far",
+        "nodelay=on",
+        "--json",
+    ]));
+    let rows = answer["predictions"].as_array().expect("a list");
+    let row = |change: &str, end: &str| {
+        let mut rows = rows.iter();
+        rows.find(|row| row["change"] == change && row["end"] == end)
+            .unwrap_or_else(|| panic!("{change} at the {end}: {answer:#}"))
+    };
+    let known = &row("nodelay = on", "client")["known"];
+    let number = |name: &str| known["range"][name].as_f64().expect("a number");
+    assert!(
+        number("low") <= 1020.0 && 1020.0 <= number("high"),
+        "{known}"
+    );
+    assert!((number("value") / 1020.0 - 1.0).abs() < 0.05, "{known}");
+    for (change, end) in [("sndbuf = 1MiB", "client"), ("nodelay = on", "server")] {
+        let why = &row(change, end)["unknown"]["why"];
+        assert_eq!(why, "not-in-packets", "{change} at the {end}");
+    }
+}
+
 #[test]
 fn a_capture_is_judged_whatever_its_compression() {
     let folder = tempfile::tempdir().expect("a directory");

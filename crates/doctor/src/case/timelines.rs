@@ -14,10 +14,12 @@ use crate::rules::thresholds;
 use crate::timeline::{Before, Taken, Timeline};
 
 /// Samples that the timelines that are kept may have together, if they are more than
-/// [`TIMELINES_KEPT`]: one takes about 800 bytes.
+/// [`TIMELINES_KEPT`] and [`TIMELINES_MORE`]: one takes about 800 bytes.
 const SAMPLES_KEPT: usize = 4096;
 /// A connection is judged beside this many siblings, and by its other end.
 const TIMELINES_KEPT: usize = 2 * SIBLINGS_MAX + 2;
+/// So many more, since it takes a step for each that is kept to find those that may go.
+const TIMELINES_MORE: usize = 16;
 
 type Counter = fn(&FlowSample) -> Option<u64>;
 
@@ -152,23 +154,26 @@ impl Timelines {
         let timeline = Arc::new(timeline_of(track));
         kept.samples += timeline.samples().len();
         kept.timelines.insert(index, (asked, Arc::clone(&timeline)));
-        kept.forget_some(index);
+        kept.forget_some();
         timeline
     }
 }
 
 impl Kept {
-    /// Those that were asked for longest ago go, but not that of `index`.
-    fn forget_some(&mut self, index: usize) {
-        while self.samples > SAMPLES_KEPT && self.timelines.len() > TIMELINES_KEPT {
-            let others = self.timelines.iter().filter(|(at, _)| **at != index);
-            let oldest = others.min_by_key(|(_, (asked, _))| *asked);
-            let Some(oldest) = oldest.map(|(&at, _)| at) else {
-                return;
-            };
-            let gone = self.timelines.remove(&oldest);
-            self.samples -= gone.map_or(0, |(_, timeline)| timeline.samples().len());
+    /// Where there are too many, some of those that were asked for longest ago go, but none of
+    /// those by which one connection is judged.
+    fn forget_some(&mut self) {
+        let most = TIMELINES_KEPT + TIMELINES_MORE;
+        if self.samples <= SAMPLES_KEPT || self.timelines.len() < most {
+            return;
         }
+        let mut asked: Vec<u64> = self.timelines.values().map(|(asked, _)| *asked).collect();
+        let gone = (asked.len() / 8).clamp(1, asked.len() - TIMELINES_KEPT);
+        let (_, newest_gone, _) = asked.select_nth_unstable(gone - 1);
+        let newest_gone = *newest_gone;
+        self.timelines.retain(|_, (asked, _)| *asked > newest_gone);
+        let left = self.timelines.values();
+        self.samples = left.map(|(_, timeline)| timeline.samples().len()).sum();
     }
 }
 

@@ -329,6 +329,12 @@ slots_by! {
 /// of the two lists.
 macro_rules! slots {
     (changing: $($slot:ident)*; steady: $($steady:ident)*;) => {
+        /// The numbers of the values that are kept as differences, in their order.
+        #[expect(non_camel_case_types, reason = "each is called as its value is")]
+        #[derive(Clone, Copy)]
+        #[repr(u8)]
+        enum Number { $($slot),* }
+
         /// Appends what is different in `after`; false where that cannot be told in changes.
         fn put_changes(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
             // Without `..`: who adds a value has to say which kind it is.
@@ -336,17 +342,15 @@ macro_rules! slots {
             if $(*$steady != before.$steady)||* {
                 return false;
             }
-            let mut number = 0;
             $(
                 if *$slot != before.$slot {
                     if !is_kept_whole(*$slot) {
                         return false;
                     }
-                    put(out, number, Slot::number(before.$slot), Slot::number(*$slot));
+                    let (old, new) = (Slot::number(before.$slot), Slot::number(*$slot));
+                    put(out, Number::$slot as u8, old, new);
                 }
-                number += 1;
             )*
-            debug_assert!(number < BBR, "each value has a number");
             let model = put_model(before.bbr, *bbr, out);
             out.push(END);
             model
@@ -354,23 +358,16 @@ macro_rules! slots {
 
         /// Makes the changes that come first in `from`, and takes them away.
         fn take_changes(sample: &mut FlowSample, from: &mut &[u8]) {
-            // They stand in the order of the values.
-            let mut next = take(from);
-            let mut number = 0;
-            $(
-                if let Some((changed, value)) = next
-                    && changed == number
-                {
-                    sample.$slot = Slot::of(value.applied(Slot::number(sample.$slot)));
-                    next = take(from);
+            while let Some((changed, value)) = take(from) {
+                match changed {
+                    $(number if number == Number::$slot as u8 => {
+                        sample.$slot = Slot::of(value.applied(Slot::number(sample.$slot)));
+                    })*
+                    _ => {
+                        debug_assert!(changed >= BBR, "no value has the number {changed}");
+                        take_model(sample, changed - BBR, value);
+                    }
                 }
-                number += 1;
-            )*
-            debug_assert!(number < BBR, "each value has a number");
-            while let Some((changed, value)) = next {
-                debug_assert!(changed >= BBR, "no value has the number {changed}");
-                take_model(sample, changed - BBR, value);
-                next = take(from);
             }
         }
     };
@@ -390,6 +387,11 @@ slots! {
     steady: key cookie inode uid cgroup_id source state congestion timestamps sack
         window_scaling ecn upper snd_wscale rcv_wscale advmss_bytes pmtu_bytes limit;
 }
+
+const _: () = assert!(
+    (Number::looks as u8) < BBR,
+    "each value has a number of its own"
+);
 
 /// The numbers of BBR's model, of which each look has others. False where the model comes or goes.
 fn put_model(before: Option<BbrState>, after: Option<BbrState>, out: &mut Vec<u8>) -> bool {

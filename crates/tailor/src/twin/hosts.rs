@@ -87,6 +87,20 @@ fn set(settings: &mut Settings, knob: &'static Knob, to: &KnobValue) {
     settings.insert(knob.name, to.clone());
 }
 
+/// Settings of a sender that its packets show: by what waits for what, by how much leaves at once,
+/// and by the handshake. Where they matter, a twin that has others does not pass its self-check.
+const IN_PACKETS: &[&str] = &[
+    "nodelay",
+    "mss",
+    "route.initcwnd",
+    "net.ipv4.tcp_slow_start_after_idle",
+];
+
+/// Whether packets show how a knob of their sender is set.
+pub(super) fn shows_in_packets(knob: &Knob) -> bool {
+    IN_PACKETS.contains(&knob.name)
+}
+
 /// The end at which a change is made.
 pub(super) fn end_of(look: &Look, here: End, target: &Target) -> Result<End, CannotKnow> {
     let there = look.there.as_ref().map(|(_, netns)| netns);

@@ -7,7 +7,7 @@ mod screen;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::{KnobValue, Netns, Rate};
+use base::{KnobValue, Rate};
 use doctor::{Place, Services, Track};
 use serde::Serialize;
 use tailor::{
@@ -35,6 +35,7 @@ Examples:
   tcptailor predict --pid 4127                     the changes that the doctor proposes
   tcptailor predict --pid 4127 --try sndbuf=1MiB --try congestion=bbr
   tcptailor predict slow.rec                       of what `tcptailor record` saved
+  tcptailor predict slow.pcap --try nodelay=on     of packets, what they can tell
   tcptailor predict --scenario lan-wwr --try nodelay=on
   tcptailor predict --lab rcvbuf                   of a fault that `fit --lab` knows
   tcptailor predict --rate 100mbit --rtt 40ms --loss 0.1% --queue 200p \\
@@ -45,7 +46,7 @@ Exit codes: 0 predicted; 3 nothing could be predicted, and why.")]
 #[command(group = clap::ArgGroup::new("what").required(true)
     .args(["file", "pid", "scenario", "lab", "rate"]))]
 pub(crate) struct Args {
-    /// A recording.
+    /// A recording, or a packet capture.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// The open connections of this process.
@@ -159,8 +160,8 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
             (format!("process {pid}"), subject.look(args.time)?)
         }
         (None, Some(file)) => {
-            let (recording, netns) = super::diagnose::replay::open(file)?;
-            (file.display().to_string(), recorded(recording, netns))
+            let look = super::diagnose::replay::look(file, output)?;
+            (file.display().to_string(), look)
         }
         (None, None) => return given_subject(args, timing),
     };
@@ -182,13 +183,6 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
 /// A process is looked at with its namespace; of a recording all is wanted.
 fn is_wanted(_look: &Look, pid: Option<u32>, track: &Track) -> bool {
     pid.is_none_or(|pid| track.owners.iter().any(|owner| owner.pid() == pid))
-}
-
-/// A recording as a look.
-fn recorded(recording: doctor::Recording, netns: Netns) -> Look {
-    Look::new((recording, netns), None, |recording| {
-        tailor::measure_of(recording, |_| true)
-    })
 }
 
 fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {

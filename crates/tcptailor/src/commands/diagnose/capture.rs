@@ -46,10 +46,9 @@ pub(super) fn judge(
     let mut flows = args.write_flows.as_deref().map(Flows::create).transpose()?;
     let settings = Settings {
         interval: watching.interval,
-        hash_keys: [random(), random()],
         lists_flows: flows.is_some(),
         traced_max: args.html.as_ref().map_or(0, |_| TRACED_MAX),
-        ..Settings::default()
+        ..settings()
     };
     let mut read = read(input, path, settings, (&mut flows, output))?;
     if let Some(flows) = flows {
@@ -65,6 +64,23 @@ pub(super) fn judge(
     }
     document.capture = Some(CaptureInfo::new(summary, read.cut_short.as_ref()));
     Ok((document, Drawn { traces, ..drawn }))
+}
+
+/// What a capture shows of its connections, by the usual looks.
+pub(super) fn recording(
+    input: Input,
+    path: &Path,
+    output: &Output,
+) -> anyhow::Result<doctor::Recording> {
+    let read = read(input, path, settings(), (&mut None, output))?;
+    Ok(read.analysis.finish().0)
+}
+
+fn settings() -> Settings {
+    Settings {
+        hash_keys: [random(), random()],
+        ..Settings::default()
+    }
 }
 
 /// A number that whoever wrote the capture does not know.

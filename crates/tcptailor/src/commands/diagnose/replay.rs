@@ -7,6 +7,7 @@ use std::path::Path;
 
 use capture::Input;
 use doctor::recording::file::{self, FileError};
+use tailor::Look;
 
 use super::capture as packets;
 use super::document::Document;
@@ -70,10 +71,16 @@ fn refuse(args: &Args) -> Result<(), Problem> {
     Err(Problem::usage(refused))
 }
 
-/// A recording and the namespace that it was made in.
-pub(crate) fn open(path: &Path) -> Result<(doctor::Recording, base::Netns), Problem> {
+/// What a recording shows, made in the namespace that it names, or a capture.
+pub(crate) fn look(path: &Path, output: &Output) -> anyhow::Result<Look> {
     let mut input = input(path)?;
-    file::read(&mut input.reader).map_err(|error| wrong(path, error))
+    if input.is_capture() {
+        return Ok(Look::of_capture(packets::recording(input, path, output)?));
+    }
+    let recorded = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
+    Ok(Look::new(recorded, None, |recording| {
+        tailor::measure_of(recording, |_| true)
+    }))
 }
 
 fn input(path: &Path) -> Result<Input, Problem> {

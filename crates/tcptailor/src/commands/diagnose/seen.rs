@@ -50,8 +50,7 @@ pub(crate) fn diagnose_wanted(
     is_new: impl Fn(&Track) -> bool,
 ) -> Document {
     let observed = Observed::new(recording, netns);
-    let answers = observed.answers(wanted);
-    let rows = answers.iter().map(|answered| {
+    let rows = observed.answers_as(wanted, |answered| {
         let mut row = FlowRow::measured(&observed, answered);
         let track = answered.case.track();
         if row.connections == 1 && is_new(track) {
@@ -59,7 +58,6 @@ pub(crate) fn diagnose_wanted(
         }
         with_requirements(row.judged(&observed, answered))
     });
-    let rows = rows.collect();
     document_of(recording, &observed, rows)
 }
 
@@ -90,11 +88,7 @@ pub(crate) fn selects(filter: &Filter, track: &Track) -> bool {
 
 /// The doctor's answers for the connections that are wanted, the most important first.
 pub(crate) fn rows(observed: &Observed<'_>, wanted: impl Fn(&Track) -> bool) -> Vec<FlowRow> {
-    let answers = observed.answers(wanted);
-    let mut flows: Vec<FlowRow> = answers
-        .iter()
-        .map(|answered| row(observed, answered))
-        .collect();
+    let mut flows = observed.answers_as(wanted, |answered| row(observed, answered));
     sort_rows(&mut flows);
     flows
 }
