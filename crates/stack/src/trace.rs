@@ -239,6 +239,7 @@ fn visit_segment(segment: &Segment, visitor: &mut Visitor<'_>) {
 const fn failure_name(failure: Failure) -> &'static str {
     match failure {
         Failure::Reset => "reset",
+        Failure::BrokenPipe => "broken",
         Failure::Refused => "refused",
         Failure::TimedOut => "timed-out",
         Failure::Unreachable => "unreachable",

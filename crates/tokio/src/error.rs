@@ -8,6 +8,7 @@ use stack::{ConnectError, Failure, ListenError};
 pub(crate) fn of_failure(failure: Failure) -> io::Error {
     let kind = match failure {
         Failure::Reset => ErrorKind::ConnectionReset,
+        Failure::BrokenPipe => ErrorKind::BrokenPipe,
         Failure::Refused => ErrorKind::ConnectionRefused,
         Failure::TimedOut => ErrorKind::TimedOut,
         Failure::Unreachable => ErrorKind::HostUnreachable,

@@ -210,6 +210,9 @@ pub enum Event {
 pub enum Failure {
     /// The peer reset it.
     Reset,
+    /// The peer reset it after it had sent all that it had, in CLOSE-WAIT: Linux tells that apart
+    /// (`tcp_reset`, `EPIPE`), the other profiles do not.
+    BrokenPipe,
     /// The peer refused it (RST in answer to SYN, or a hard ICMP error).
     Refused,
     /// No answer within the retries or the user timeout.
@@ -330,6 +333,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reset => "the peer reset the connection",
+            Self::BrokenPipe => "the peer closed the connection and takes nothing more",
             Self::Refused => "the peer refused the connection",
             Self::TimedOut => "no answer came in time",
             Self::Unreachable => "the peer cannot be reached",

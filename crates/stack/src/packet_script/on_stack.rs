@@ -260,6 +260,7 @@ fn failed(failure: StackFailure) -> CallResult {
 const fn failure_name(failure: StackFailure) -> &'static str {
     match failure {
         StackFailure::Reset => "reset",
+        StackFailure::BrokenPipe => "broken",
         StackFailure::Refused => "refused",
         StackFailure::TimedOut => "timed-out",
         StackFailure::Unreachable => "unreachable",

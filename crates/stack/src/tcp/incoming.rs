@@ -579,6 +579,7 @@ impl Connection {
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 Failure::Refused
             }
+            State::CloseWait(_) if self.linux().is_some() => Failure::BrokenPipe,
             _ => Failure::Reset,
         };
         if self.state.is_synchronized() {
