@@ -338,10 +338,10 @@ impl Host {
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
-        let effects = connection.take_effects();
-        if let Some(due) = effects.only_due() {
+        if let Some(due) = connection.only_due() {
             self.deadlines.set(index, due);
         } else {
+            let effects = connection.take_effects();
             self.settle_more(now, index, &effects);
         }
         if !self.pool_waiters.is_empty() {
