@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::packet::Packet;
 use crate::pool::Pool;
 use crate::recovery::SpareFlight;
+use crate::recv::SpareQueue;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) trace: Option<Box<dyn Trace>>,
     pub(super) controllers: Option<Box<dyn Controllers>>,
     pub(crate) spare_flight: SpareFlight,
+    pub(crate) spare_queue: SpareQueue,
     answers: Spread,
 }
 
@@ -84,6 +86,7 @@ impl Shared {
             trace: None,
             controllers: None,
             spare_flight: SpareFlight::default(),
+            spare_queue: SpareQueue::default(),
             answers: Spread::default(),
             system,
         }

@@ -147,6 +147,7 @@ impl Connection {
                 None => ReadError::Empty,
             });
         }
+        self.recv.give_memory(&mut shared.spare_queue);
         self.socket.on_read(self.recv.unread_bytes() > 0);
         self.report_memory(shared);
         Ok(payload)
