@@ -1,9 +1,10 @@
 //! Who is due when: deadlines in order of time, and of being set where times are equal.
 //!
-//! Each member has at most one deadline. Members are the leaves of a binary tree, each node of
-//! which holds the earlier one of the two below it; so setting a deadline costs O(log n) of all.
-//! Who was due mostly gets another deadline at once, so that the old one is only taken out when
-//! somebody asks for the next.
+//! Each member has at most one deadline. Members stand in groups of a few. The groups are the
+//! leaves of a binary tree, each node of which holds the earlier one of the two below it; so
+//! setting a deadline costs O(log n) of all. What happens at one time mostly concerns the same few
+//! members, so the tree hears of a group only when another one changes, or when somebody asks for
+//! the next.
 
 use base::Instant;
 
@@ -12,30 +13,34 @@ const NEVER: u128 = u128::MAX;
 /// Bits of a key that say whose it is, and those that count settings: enough for some days.
 const MEMBER_BITS: u32 = 20;
 const SETTING_BITS: u32 = 44;
+/// Members of a group, which are compared one by one.
+const GROUP: usize = 4;
 
 /// The deadlines of members that are numbered from 0.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// Keys: a deadline, below it the number of its setting, and whose it is. The root is at 1,
-    /// below `node` are `2 * node` and the one after it, and the second half are the members.
+    /// Keys of the members: a deadline, below it the number of its setting, and whose it is.
+    groups: Vec<[u128; GROUP]>,
+    /// The first key of each group in the second half. The root is at 1, below `node` are
+    /// `2 * node` and the one after it.
     tree: Vec<u128>,
     members: usize,
     settings: u64,
-    /// The place of the one that was due last, where what lies above it still holds its key. 0:
-    /// there is none such.
-    popped: usize,
+    /// The group that has changed, where the tree has not heard of it.
+    changed: Option<usize>,
 }
 
 impl Agenda {
     /// A member more; its number.
     pub(crate) fn join(&mut self) -> usize {
-        self.forget_popped();
-        let leaves = self.leaves();
-        if self.members == leaves {
-            let more = (2 * leaves).max(1);
-            let mut tree = vec![NEVER; 2 * more];
-            tree[more..more + leaves].copy_from_slice(&self.tree[leaves..]);
-            for node in (1..more).rev() {
+        if self.members == self.groups.len() * GROUP {
+            self.update();
+            let before = self.tree.len() / 2;
+            let groups = (2 * before).max(1);
+            self.groups.resize(groups, [NEVER; GROUP]);
+            let mut tree = vec![NEVER; 2 * groups];
+            tree[groups..groups + before].copy_from_slice(&self.tree[before..]);
+            for node in (1..groups).rev() {
                 tree[node] = tree[2 * node].min(tree[2 * node + 1]);
             }
             self.tree = tree;
@@ -51,29 +56,32 @@ impl Agenda {
     /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        let leaf = self.leaves() + member;
-        if deadline_of(self.tree[leaf]) != at {
-            self.put_anew(leaf, at);
+        if self.deadline(member) == at {
+            return;
         }
-    }
-
-    fn put_anew(&mut self, leaf: usize, at: Option<Instant>) {
         let key = at.map_or(NEVER, |at| {
             self.settings += 1;
             debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
-            let setting = self.settings << MEMBER_BITS | (leaf - self.leaves()) as u64;
+            let setting = self.settings << MEMBER_BITS | member as u64;
             u128::from(at.as_nanos()) << 64 | u128::from(setting)
         });
-        if self.popped == leaf {
-            self.popped = 0;
+        self.put(member, key);
+    }
+
+    #[inline]
+    fn put(&mut self, member: usize, key: u128) {
+        let group = member / GROUP;
+        if self.changed != Some(group) {
+            self.update();
+            self.changed = Some(group);
         }
-        self.put(leaf, key);
+        self.groups[group][member % GROUP] = key;
     }
 
     /// The earliest deadline of all.
     #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Instant> {
-        self.forget_popped();
+        self.update();
         self.tree.get(1).copied().and_then(deadline_of)
     }
 
@@ -84,43 +92,37 @@ impl Agenda {
             return None;
         }
         let member = self.tree[1] as usize & ((1 << MEMBER_BITS) - 1);
-        self.popped = self.leaves() + member;
-        self.tree[self.popped] = NEVER;
+        self.put(member, NEVER);
         Some(member)
     }
 
     /// When `member` is due.
     #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        deadline_of(self.tree[self.leaves() + member])
+        deadline_of(self.groups[member / GROUP][member % GROUP])
     }
 
-    /// Takes the deadline out that has passed.
+    /// Tells the tree of the group that has changed, if one has.
     #[inline]
-    fn forget_popped(&mut self) {
-        if self.popped > 0 {
-            let leaf = core::mem::take(&mut self.popped);
-            self.put(leaf, NEVER);
+    fn update(&mut self) {
+        if let Some(group) = self.changed {
+            self.changed = None;
+            self.update_tree(group);
         }
     }
 
-    #[inline]
-    const fn leaves(&self) -> usize {
-        self.tree.len() / 2
-    }
-
-    /// A deadline that was popped counts above the others until it is replaced: what lies above it
-    /// is right again then.
-    fn put(&mut self, leaf: usize, key: u128) {
-        let (mut node, mut first) = (leaf, key);
-        self.tree[node] = key;
-        while node > 1 {
-            first = first.min(self.tree[node ^ 1]);
-            node /= 2;
-            if self.tree[node] == first {
+    /// Each node above a group holds the first key of what is below it.
+    #[inline(never)]
+    fn update_tree(&mut self, group: usize) {
+        let mut node = self.tree.len() / 2 + group;
+        let mut key = self.groups[group].iter().copied().fold(NEVER, u128::min);
+        while self.tree[node] != key {
+            self.tree[node] = key;
+            if node == 1 {
                 return;
             }
-            self.tree[node] = first;
+            key = key.min(self.tree[node ^ 1]);
+            node /= 2;
         }
     }
 }
@@ -166,11 +168,11 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_scan(
-            changes in prop::collection::vec((0..7_usize, 0..40_u64), 1..300),
+            changes in prop::collection::vec((0..23_usize, 0..40_u64), 1..300),
         ) {
             let mut agenda = Agenda::default();
-            let mut naive: Vec<Option<Instant>> = vec![None; 7];
-            for _ in 0..7 {
+            let mut naive: Vec<Option<Instant>> = vec![None; 23];
+            for _ in 0..23 {
                 agenda.join();
             }
             for (member, nanos) in changes {

@@ -405,8 +405,9 @@ impl VirtualRun {
     }
 
     fn has_ended(&self) -> bool {
-        let [client, server] = [self.client, self.server].map(|node| self.program(node));
-        client.is_done() || client.failure().is_some() || server.failure().is_some()
+        let client = self.program(self.client);
+        let has_failed = || self.program(self.server).failure().is_some();
+        client.is_done() || client.failure().is_some() || has_failed()
     }
 }
 

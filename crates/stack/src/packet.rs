@@ -151,7 +151,8 @@ impl SegmentOptions {
             (false, Some(_)) => 12,
             (false, None) => 0,
         };
-        bytes += sack.map_or(0, |blocks| 4 + 8 * blocks.iter().count() as u32);
+        let blocks = sack.as_ref();
+        bytes += blocks.map_or(0, |blocks| 4 + 8 * blocks.iter().len() as u32);
         bytes
     }
 }
@@ -223,8 +224,13 @@ impl WirePacket for Packet {
     }
 
     fn wire_bytes(&self) -> u64 {
-        let payload = self.segment().map_or(0, |segment| segment.payload.len());
-        u64::from(self.header_bytes()) * u64::from(self.segments()) + u64::from(payload)
+        let headers = u64::from(self.header_bytes());
+        match self.segment() {
+            Some(segment) => {
+                headers * u64::from(segment.segments()) + u64::from(segment.payload.len())
+            }
+            None => headers,
+        }
     }
 
     fn largest_segment_bytes(&self) -> u32 {

@@ -4,7 +4,7 @@
 use alloc::collections::VecDeque;
 
 /// Entries for which an empty queue keeps room, so that one packet at a time allocates nothing.
-const KEPT: usize = 1;
+pub(crate) const KEPT: usize = 1;
 
 /// Room for those that follow the first one: as much as an ordinary queue has after its second
 /// allocation.

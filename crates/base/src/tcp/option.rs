@@ -103,7 +103,7 @@ impl SackBlocks {
     }
 
     /// The ranges in the order of the packet; the first is the one that arrived last.
-    pub fn iter(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (SeqNum, SeqNum)> + '_ {
         self.blocks[..usize::from(self.length)].iter().copied()
     }
 }

@@ -2,18 +2,16 @@
 
 use core::ops::{Deref, DerefMut};
 
-use base::WirePacket;
-use stack::Packet;
-
-const EMPTY: &str = "a parcel is full until it is unpacked";
+use base::{Instant, WirePacket};
+use stack::{Body, Host, Packet, Payload};
 
 /// A packet on its way: queues move a pointer, not some hundred bytes.
 #[derive(Debug)]
-pub(super) struct Parcel(Box<Option<Packet>>);
+pub(super) struct Parcel(Box<Packet>);
 
 impl Parcel {
     pub(super) fn new(packet: Packet) -> Self {
-        Self(Box::new(Some(packet)))
+        Self(Box::new(packet))
     }
 }
 
@@ -22,14 +20,14 @@ impl Deref for Parcel {
 
     #[inline]
     fn deref(&self) -> &Packet {
-        self.0.as_ref().as_ref().expect(EMPTY)
+        &self.0
     }
 }
 
 impl DerefMut for Parcel {
     #[inline]
     fn deref_mut(&mut self) -> &mut Packet {
-        self.0.as_mut().as_mut().expect(EMPTY)
+        &mut self.0
     }
 }
 
@@ -58,29 +56,34 @@ impl WirePacket for Parcel {
     }
 }
 
-/// The empty parcels, as many as were ever on their way at once: what arrives leaves its memory to
-/// what is sent next, which costs half of what it takes to free and to allocate it.
+/// The parcels that have arrived, as many as were ever on their way at once: what arrives leaves
+/// its memory to what is sent next, which costs half of what it takes to free and to allocate it.
 #[derive(Debug, Default)]
 pub(super) struct Parcels {
-    empty: Vec<Parcel>,
+    arrived: Vec<Parcel>,
 }
 
 impl Parcels {
+    /// The next packet that a host sends.
     #[inline]
-    pub(super) fn pack(&mut self, packet: Packet) -> Parcel {
-        match self.empty.pop() {
-            Some(mut parcel) => {
-                *parcel.0 = Some(packet);
-                parcel
-            }
-            None => Parcel::new(packet),
+    pub(super) fn pack(&mut self, now: Instant, host: &mut Host) -> Option<Parcel> {
+        let Some(mut parcel) = self.arrived.pop() else {
+            return host.poll_transmit(now).map(Parcel::new);
+        };
+        if host.poll_transmit_into(now, &mut parcel) {
+            return Some(parcel);
         }
+        self.arrived.push(parcel);
+        None
     }
 
+    /// Hands a packet to a host.
     #[inline]
-    pub(super) fn unpack(&mut self, mut parcel: Parcel) -> Packet {
-        let packet = parcel.0.take().expect(EMPTY);
-        self.empty.push(parcel);
-        packet
+    pub(super) fn unpack(&mut self, now: Instant, mut parcel: Parcel, host: &mut Host) {
+        host.handle_packet_in_place(now, &mut parcel);
+        if let Body::Tcp(segment) = &mut parcel.body {
+            segment.payload = Payload::default();
+        }
+        self.arrived.push(parcel);
     }
 }

@@ -71,7 +71,7 @@ impl<A: App> Station<A> {
     ) -> Arrival {
         let cost = self.receive_cost.of(packet.segments());
         if cost.is_zero() {
-            self.host.handle_packet(now, parcels.unpack(packet));
+            parcels.unpack(now, packet, &mut self.host);
             return Arrival::Handled;
         }
         if self.backlog.len() >= BACKLOG_MAX {
@@ -89,7 +89,7 @@ impl<A: App> Station<A> {
         if self.backlog.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, packet)) = self.backlog.pop_front()
         {
-            self.host.handle_packet(now, parcels.unpack(packet));
+            parcels.unpack(now, packet, &mut self.host);
             return true;
         }
         if self.host.poll_timeout().is_some_and(|at| at <= now) {
@@ -111,7 +111,7 @@ impl<A: App> Station<A> {
         now: Instant,
         parcels: &mut Parcels,
     ) -> Option<(Instant, Parcel)> {
-        let packet = parcels.pack(self.host.poll_transmit(now)?);
+        let packet = parcels.pack(now, &mut self.host)?;
         self.send_free = self.send_free.max(now) + self.send_cost.of(packet.segments());
         Some((self.send_free, packet))
     }

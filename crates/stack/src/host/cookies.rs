@@ -7,7 +7,7 @@ use base::Instant;
 use base::settings::Ecn;
 use base::tcp::TcpFlags;
 
-use super::{Host, SocketId};
+use super::{Host, Queued, SocketId};
 use crate::Arc;
 use crate::cookie::{CookieOptions, decode_options, encode_options};
 use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
@@ -74,7 +74,7 @@ impl Host {
         };
         self.shared.counters.cookies_sent += 1;
         let packet = Packet::of_segment(local.ip(), remote.ip(), answer);
-        self.shared.transmit(now, None, packet);
+        self.shared.transmit(now, Queued::of_nobody(packet));
     }
 
     /// An ACK for a listener: the answer to a cookie, or nothing that we know of.

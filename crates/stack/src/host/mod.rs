@@ -43,8 +43,7 @@ use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
-use shared::Queued;
-pub(crate) use shared::{Shared, Spread, WaitingAck};
+pub(crate) use shared::{Queued, Shared, Spread, WaitingAck};
 pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
@@ -144,14 +143,20 @@ impl Host {
 
     /// A packet came in. What is wrong with it is counted and answered, never returned.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
+        self.handle_packet_in_place(now, &mut packet);
+    }
+
+    /// As [`Host::handle_packet`], for who uses the memory of the packet again: what is left there
+    /// means nothing.
+    pub fn handle_packet_in_place(&mut self, now: Instant, packet: &mut Packet) {
         if !self.has_address(packet.destination) {
             self.shared.counters.not_for_us += 1;
             return;
         }
         if self.shared.trace.is_some() {
-            let socket = self.socket_of(&packet);
+            let socket = self.socket_of(packet);
             self.shared
-                .tell(now, socket, || TraceEvent::Received(&packet));
+                .tell(now, socket, || TraceEvent::Received(packet));
         }
         match &mut packet.body {
             Body::Tcp(segment) => {
@@ -230,13 +235,40 @@ impl Host {
     /// The next packet to send. Call it after every other call that takes `now`, or after a batch
     /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
-        // A connection that has nothing to send any more must not hold up the next.
-        while self.shared.outbox.is_empty() && self.unblock(now) {}
+        self.fill_local_queue(now);
         let Queued {
             socket,
             bytes,
             packet,
         } = self.shared.outbox.pop_front()?;
+        self.on_dequeued(now, socket, bytes);
+        Some(packet)
+    }
+
+    /// As [`Host::poll_transmit`], into the memory of another packet; false where there is none to
+    /// send.
+    pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
+        self.fill_local_queue(now);
+        let Some(queued) = self.shared.outbox.front_mut() else {
+            return false;
+        };
+        core::mem::swap(packet, &mut queued.packet);
+        let (socket, bytes) = (queued.socket, queued.bytes);
+        self.shared.outbox.pop_front();
+        self.on_dequeued(now, socket, bytes);
+        true
+    }
+
+    /// Lets connections that wait for the local queue send, where it is empty.
+    #[inline]
+    fn fill_local_queue(&mut self, now: Instant) {
+        // A connection that has nothing to send any more must not hold up the next.
+        while self.shared.outbox.is_empty() && self.unblock(now) {}
+    }
+
+    /// A packet has left the local queue.
+    #[inline]
+    fn on_dequeued(&mut self, now: Instant, socket: Option<SocketId>, bytes: u32) {
         // All others have moved up by a place.
         self.shared.batch += 1;
         self.shared.outbox_bytes -= u64::from(bytes);
@@ -246,7 +278,6 @@ impl Host {
             connection.on_dequeued(bytes);
         }
         self.unblock(now);
-        Some(packet)
     }
 
     /// Lets one connection go on that waited for the local queue; false where none does.
@@ -338,10 +369,10 @@ impl Host {
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
-        let effects = connection.take_effects();
-        if let Some(due) = effects.only_due() {
+        if let Some(due) = connection.only_due() {
             self.deadlines.set(index, due);
         } else {
+            let effects = connection.take_effects();
             self.settle_more(now, index, &effects);
         }
         if !self.pool_waiters.is_empty() {

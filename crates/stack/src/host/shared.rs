@@ -17,17 +17,29 @@ use crate::counters::Counters;
 use crate::packet::Packet;
 use crate::pool::Pool;
 use crate::recovery::SpareFlight;
+use crate::recv::SpareQueue;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 
 /// A packet in the local queue.
 #[derive(Debug)]
-pub(super) struct Queued {
+pub(crate) struct Queued {
     /// Whose it is; `None`: it belongs to no connection.
-    pub(super) socket: Option<SocketId>,
-    /// What it counts there.
-    pub(super) bytes: u32,
-    pub(super) packet: Packet,
+    pub(crate) socket: Option<SocketId>,
+    /// What it counts there; 0 until it is there.
+    pub(crate) bytes: u32,
+    pub(crate) packet: Packet,
+}
+
+impl Queued {
+    /// A packet of no connection that is to be queued.
+    pub(crate) const fn of_nobody(packet: Packet) -> Self {
+        Self {
+            socket: None,
+            bytes: 0,
+            packet,
+        }
+    }
 }
 
 /// Where a bare ACK waits in the local queue, until the driver asks for packets.
@@ -65,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) trace: Option<Box<dyn Trace>>,
     pub(super) controllers: Option<Box<dyn Controllers>>,
     pub(crate) spare_flight: SpareFlight,
+    pub(crate) spare_queue: SpareQueue,
     answers: Spread,
 }
 
@@ -84,6 +97,7 @@ impl Shared {
             trace: None,
             controllers: None,
             spare_flight: SpareFlight::default(),
+            spare_queue: SpareQueue::default(),
             answers: Spread::default(),
             system,
         }
@@ -105,34 +119,26 @@ impl Shared {
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
     /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
     /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
-    pub(crate) fn transmit(
-        &mut self,
-        now: Instant,
-        socket: Option<SocketId>,
-        packet: Packet,
-    ) -> u32 {
+    pub(crate) fn transmit(&mut self, now: Instant, queued: Queued) -> u32 {
+        let Queued { socket, packet, .. } = &queued;
         let has_room = match socket {
             None => self.has_room(),
-            Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(&packet),
+            Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(packet),
         };
         if !has_room {
             self.counters.local_queue_drops += 1;
             return 0;
         }
-        if is_bare(&packet) && !self.take_one_buffer() {
+        if is_bare(packet) && !self.take_one_buffer() {
             return 0;
         }
         if let Some(segment) = packet.segment() {
             self.counters.segments_out += u64::from(segment.segments());
         }
-        self.tell(now, socket, || TraceEvent::Sent(&packet));
+        self.tell(now, *socket, || TraceEvent::Sent(packet));
         let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
         self.outbox_bytes += u64::from(bytes);
-        self.outbox.push_back(Queued {
-            socket,
-            bytes,
-            packet,
-        });
+        self.outbox.push_back(Queued { bytes, ..queued });
         bytes
     }
 

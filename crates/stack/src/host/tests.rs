@@ -38,8 +38,8 @@ impl Two {
             if to_server.is_empty() && to_client.is_empty() {
                 return;
             }
-            for packet in to_server {
-                self.server.handle_packet(self.now, packet);
+            for mut packet in to_server {
+                self.server.handle_packet_in_place(self.now, &mut packet);
             }
             for packet in to_client {
                 self.client.handle_packet(self.now, packet);
@@ -62,8 +62,17 @@ impl Two {
     }
 }
 
+/// All that a host has to send, every other packet into the memory of one.
 fn drain(host: &mut Host, now: Instant) -> Vec<Packet> {
-    core::iter::from_fn(|| host.poll_transmit(now)).collect()
+    let mut packets = Vec::new();
+    while let Some(packet) = host.poll_transmit(now) {
+        let mut next = packet.clone();
+        packets.push(packet);
+        if host.poll_transmit_into(now, &mut next) {
+            packets.push(next);
+        }
+    }
+    packets
 }
 
 fn end(text: &str) -> SocketAddr {

@@ -10,12 +10,14 @@ use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::packet::Payload;
-use crate::shrink::{push, shrink_empty};
+use crate::shrink::{KEPT, push, shrink_empty};
 
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
 /// Ranges that are remembered for SACK blocks, as many as fit into the options.
 const RECENT_MAX: usize = 4;
+/// Largest queue whose memory a host keeps, in packets.
+const SPARE_MAX: usize = 256;
 
 /// A received packet, or what is left of it.
 #[derive(Clone, Debug)]
@@ -65,6 +67,11 @@ pub(super) struct Assembler {
     /// While something is kept behind a gap.
     behind: Option<Box<Behind>>,
 }
+
+/// The memory of a queue that was read to its end, for the next one of any connection of a host: a
+/// program that reads all that came makes no queue grow anew.
+#[derive(Debug, Default)]
+pub(crate) struct SpareQueue(VecDeque<Held>);
 
 /// Data behind gaps.
 #[derive(Debug, Default)]
@@ -118,6 +125,28 @@ impl Assembler {
             segments: 0,
             uncollapsed: 0,
             behind: None,
+        }
+    }
+
+    /// Another packet may come: where the queue is full it moves to spare memory, if there is more.
+    #[inline]
+    pub(super) fn take_memory(&mut self, spare: &mut SpareQueue) {
+        let room = self.ready.capacity();
+        if self.ready.len() == room && spare.0.capacity() > room {
+            spare.0.append(&mut self.ready);
+            core::mem::swap(&mut self.ready, &mut spare.0);
+        }
+    }
+
+    /// Gives the memory of the queue to the host, where all was read.
+    #[inline]
+    pub(super) fn give_memory(&mut self, spare: &mut SpareQueue) {
+        let room = self.ready.capacity();
+        if self.ready.is_empty() && room > KEPT {
+            if room > spare.0.capacity() && room <= SPARE_MAX {
+                core::mem::swap(&mut self.ready, &mut spare.0);
+            }
+            shrink_empty(&mut self.ready);
         }
     }
 
@@ -218,7 +247,6 @@ impl Assembler {
             return Some(core::mem::replace(&mut first.payload, rest));
         }
         let held = self.ready.pop_front().expect("just seen");
-        shrink_empty(&mut self.ready);
         self.ready_charge -= held.charge;
         self.segments -= held.segments;
         self.read += u64::from(held.payload.len());
@@ -369,6 +397,12 @@ impl Assembler {
 
     pub(super) const fn segments(&self) -> u32 {
         self.segments
+    }
+
+    /// Packets for which the queue has room.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.ready.capacity()
     }
 }
 

@@ -18,8 +18,8 @@ impl Receiver {
     pub(super) fn make_room(&mut self, start: u64, charge: u32) -> Result<(), DropReason> {
         // Where all memory is behind a gap, as in a buffer that was made smaller, only what fills
         // the gap can free it.
-        let is_stuck = self.queue.unread() == 0 && self.queue.range_bytes() > 0;
-        if self.current_window() == 0 && !is_stuck {
+        let is_stuck = || self.queue.unread() == 0 && self.queue.range_bytes() > 0;
+        if self.current_window() == 0 && !is_stuck() {
             return Err(DropReason::ZeroWindow);
         }
         if self.queue.ready_packets() >= self.buffer.packets_max() {

@@ -31,6 +31,7 @@ use crate::progress::Mark;
 use crate::rare::Rare;
 use crate::tick::TickClock;
 use accounting::Buffer;
+pub(crate) use assembler::SpareQueue;
 use assembler::{Assembler, Held};
 use autotune::{Autotune, Progress};
 use delayed_ack::{DelayedAck, Situation};
@@ -119,6 +120,18 @@ impl Receiver {
             .establish(window_scaling, advmss, send_mss, &self.buffer);
         self.autotune.establish(now, &self.window);
         self.last_packet = now;
+    }
+
+    /// Takes memory for data that is about to come, where the host has some to spare.
+    #[inline]
+    pub(crate) fn take_memory(&mut self, spare: &mut SpareQueue) {
+        self.queue.take_memory(spare);
+    }
+
+    /// Gives memory that nothing waits in any more back to the host.
+    #[inline]
+    pub(crate) fn give_memory(&mut self, spare: &mut SpareQueue) {
+        self.queue.give_memory(spare);
     }
 
     /// Takes the data of a segment, and decides about an ACK. Segments without data or FIN have
@@ -498,6 +511,7 @@ impl Receiver {
         };
         self.on_piece_read(now);
         while taken.len() < max
+            && self.queue.unread() > 0
             && let Some(piece) = self.queue.pop(max - taken.len())
         {
             self.on_piece_read(now);

@@ -140,6 +140,7 @@ impl Connection {
         if payload.is_empty() {
             return self.read_nothing();
         }
+        self.recv.give_memory(&mut shared.spare_queue);
         let has_more = self.recv.unread_bytes() > 0 && self.recv.is_readable();
         self.socket.on_read(has_more);
         self.report_memory(shared);

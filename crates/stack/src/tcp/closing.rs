@@ -4,7 +4,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, Shared, Spread, TimeWait};
+use crate::host::{Event, Failure, Queued, Shared, Spread, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -259,10 +259,7 @@ impl Shared {
             flags,
             ..Segment::default()
         };
-        self.transmit(
-            now,
-            None,
-            Packet::of_segment(local.ip(), remote.ip(), reply),
-        );
+        let reply = Packet::of_segment(local.ip(), remote.ip(), reply);
+        self.transmit(now, Queued::of_nobody(reply));
     }
 }

@@ -3,7 +3,7 @@
 use base::Instant;
 
 use super::{Connection, State};
-use crate::host::{Shared, SocketId, TimeWait};
+use crate::host::{Shared, SocketId, TimeWait, Writer};
 
 /// What follows for the host from whatever a connection has just done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +16,6 @@ pub(crate) struct Effects {
     pub(crate) opened: Option<(SocketId, Opened)>,
     /// How it goes on.
     pub(crate) next: Next,
-}
-
-impl Effects {
-    /// When there is something to do, where nothing else follows, as mostly.
-    #[inline]
-    pub(crate) fn only_due(&self) -> Option<Option<Instant>> {
-        let is_plain = !self.awaits_local_queue && !self.awaits_pool && self.opened.is_none();
-        match self.next {
-            Next::At(due) if is_plain => Some(due),
-            _ => None,
-        }
-    }
 }
 
 /// How the attempt of a peer to connect to a listener ended.
@@ -51,9 +39,19 @@ pub(crate) enum Next {
 }
 
 impl Connection {
+    /// When there is something to do again, where nothing else follows for the host, as mostly;
+    /// `None`: see [`Connection::take_effects`].
+    #[inline]
+    pub(crate) fn only_due(&self) -> Option<Option<Instant>> {
+        let follows = self.local_queue.is_blocked()
+            || self.socket.writer() == Writer::AwaitsPool
+            || self.socket.half_open_of().is_some()
+            || matches!(self.state, State::TimeWait | State::Closed);
+        (!follows).then(|| self.timers.next())
+    }
+
     /// What the host has to do now. To be asked after each call that takes `now`; what begins is
     /// said once.
-    #[inline]
     pub(crate) fn take_effects(&mut self) -> Effects {
         Effects {
             awaits_local_queue: self.local_queue.begins_to_wait(),
@@ -67,7 +65,6 @@ impl Connection {
         }
     }
 
-    #[inline]
     fn take_opened(&mut self) -> Option<(SocketId, Opened)> {
         self.socket.half_open_of()?;
         let opened = match self.state {

@@ -415,6 +415,7 @@ impl Connection {
             is_tight: shared.memory.is_tight(),
             ..self.recv_env()
         };
+        self.recv.take_memory(&mut shared.spare_queue);
         let outcome = self.recv.handle_data(
             now,
             &mut DataInput {

@@ -31,6 +31,11 @@ impl LocalQueue {
         self.is_blocked = true;
     }
 
+    /// Whether something could not leave for want of room when it tried last.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
     /// Whether it waits for room from now on, which is said once until [`LocalQueue::on_turn`].
     pub(super) fn begins_to_wait(&mut self) -> bool {
         self.is_blocked && !core::mem::replace(&mut self.is_waiter, true)

@@ -7,7 +7,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
-use crate::host::{Shared, Writer};
+use crate::host::{Queued, Shared, Writer};
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
@@ -551,24 +551,28 @@ impl Connection {
             self.recv
                 .on_segment_sent(now, !segment.payload.is_empty(), &env);
         }
-        let packet = Packet {
-            source: self.local.ip(),
-            destination: self.remote.ip(),
-            ecn,
-            dont_fragment: self.size.dont_fragment(),
-            hop_limit: self.settings.path.hop_limit,
-            not_before,
-            body: Body::Tcp(segment),
+        let queued = Queued {
+            socket: Some(self.socket.id()),
+            bytes: 0,
+            packet: Packet {
+                source: self.local.ip(),
+                destination: self.remote.ip(),
+                ecn,
+                dont_fragment: self.size.dont_fragment(),
+                hop_limit: self.settings.path.hop_limit,
+                not_before,
+                body: Body::Tcp(segment),
+            },
         };
         if is_replaceable
             && let Some(waiting) = self.local_queue.waiting_ack()
             && shared.waits_still(waiting)
         {
-            shared.supersede(now, waiting, packet);
+            shared.supersede(now, waiting, queued.packet);
             return;
         }
         self.traffic.on_sent(segments);
-        let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
+        let queued_bytes = shared.transmit(now, queued);
         let waits = is_replaceable && queued_bytes > 0;
         let waiting = if waits { shared.last_place() } else { None };
         self.local_queue.on_queued(queued_bytes, waiting);

@@ -194,9 +194,11 @@ impl Connection {
 
     /// Notes a segment of full size: its acknowledgment shows that packets of this size pass.
     pub(super) fn note_full_segment(&mut self, outgoing: &Outgoing, probe: Option<u16>) {
+        if probe.is_some() || self.size.full_segment.is_set() {
+            return;
+        }
         let mss = u64::from(self.mss());
-        let is_first = probe.is_none() && !self.size.full_segment.is_set();
-        if is_first && outgoing.end - outgoing.start >= mss {
+        if outgoing.end - outgoing.start >= mss {
             self.size.full_segment = Mark::at(outgoing.start + mss);
             self.size.full_mtu = self.size.mtu();
         }

@@ -100,3 +100,25 @@ fn a_full_linux_buffer_is_collapsed_and_pruned() {
     assert!(connection.receiver.memory().rmem_bytes <= 65_536 + 2000);
     assert_eq!(connection.read_at(0, usize::MAX)[..2000], stream(1, 2000));
 }
+
+#[test]
+fn a_queue_that_was_read_leaves_its_memory_to_the_next_one() {
+    let mut spare = SpareQueue::default();
+    let mut first = open(&linux());
+    for start in [1, 101, 201] {
+        first.data_at(0, start, 100, false);
+        first.receiver.give_memory(&mut spare);
+    }
+    let room = first.receiver.queue.room();
+    assert!(room >= 3);
+    assert_eq!(first.read_at(0, usize::MAX), stream(1, 300));
+    first.receiver.give_memory(&mut spare);
+    assert_eq!(first.receiver.queue.room(), 0, "an idle one keeps nothing");
+    // What waits in the next one moves with it.
+    let mut next = open(&linux());
+    next.data_at(0, 1, 100, false);
+    next.receiver.take_memory(&mut spare);
+    assert_eq!(next.receiver.queue.room(), room);
+    next.data_at(0, 101, 100, false);
+    assert_eq!(next.read_at(0, usize::MAX), stream(1, 200));
+}
