@@ -81,7 +81,11 @@ fn of_this_package(folder: &Path) -> anyhow::Result<()> {
         "--release",
         "--manifest-path",
         &format!("{SOURCES}/Cargo.toml"),
-        "--bins",
+        // Not this program, which starts itself as others and must stay where it is.
+        "--bin",
+        "oracle",
+        "--bin",
+        "smoltcp-peer",
     ])?;
     for name in ["oracle", "smoltcp-peer"] {
         link(&folder.with_file_name(name), &folder.join(name))?;
