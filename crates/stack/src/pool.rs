@@ -235,9 +235,8 @@ mod tests {
                 let state = pool.state();
                 prop_assert_eq!(state.free, 256_u32.saturating_sub(held));
                 prop_assert_eq!(state.low_watermark, least);
-                for owner in state.by_owner {
-                    let PoolOwner { socket: owner, received, sent } = owner;
-                    prop_assert_eq!(model[owner.index as usize], (received, sent));
+                for PoolOwner { socket, received, sent } in state.by_owner {
+                    prop_assert_eq!(model[socket.index as usize], (received, sent));
                     prop_assert!(received + sent > 0);
                 }
             }

@@ -81,6 +81,7 @@ impl Parcels {
     #[inline]
     pub(super) fn unpack(&mut self, now: Instant, mut parcel: Parcel, host: &mut Host) {
         host.handle_packet_in_place(now, &mut parcel);
+        // What was refused would keep its payload for as long as the parcel lies here.
         if let Body::Tcp(segment) = &mut parcel.body {
             segment.payload = Payload::default();
         }

@@ -333,7 +333,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reset => "the peer reset the connection",
-            Self::BrokenPipe => "the peer closed the connection and takes nothing more",
+            Self::BrokenPipe => "the peer closed its side and then reset the connection",
             Self::Refused => "the peer refused the connection",
             Self::TimedOut => "no answer came in time",
             Self::Unreachable => "the peer cannot be reached",
