@@ -90,6 +90,7 @@
 
   const plots = document.querySelectorAll("[data-series]");
   for (const element of plots) follow(element);
-  status.textContent = "plots over time that can be read: " + plots.length;
+  const words = plots.length === 1 ? "plot over time" : "plots over time";
+  status.textContent = plots.length + " " + words + " can be read to the point.";
   status.dataset.state = "ready";
 })();

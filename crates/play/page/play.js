@@ -305,7 +305,7 @@ function controlOf(setting, variant) {
   const shownValue = (value) => value === "" ? "automatic" : value;
   const isOrdered = [RATES, TIMES, LOSSES, QUEUES, SIZES, COUNTS, SECONDS].includes(setting.values);
   if (!isOrdered) {
-    const options = setting.values.map((value) => make("option", { value }, value === "" ? "as the profile has it" : value));
+    const options = setting.values.map((value) => make("option", { value }, value === "" ? "as profile" : value));
     const select = make("select", { "aria-label": name, onchange: () => set(select.value) }, ...options);
     return { element: select, put: (value) => { select.value = value; } };
   }
@@ -364,10 +364,31 @@ function show({ answer, took, error }) {
   }
   const told = JSON.parse(answer);
   for (const { text } of told.mistakes) mistakes.append(make("p", { class: "note bad" }, text));
-  const scales = scalesOf(told.variants);
-  document.getElementById("results").replaceChildren(...told.variants.map((variant) => article(variant, scales)));
+  drawn = told.variants;
+  drawResults();
   status.textContent = `simulated in ${took.toFixed(0)} ms`;
   document.body.dataset.state = told.mistakes.length > 0 ? "mistaken" : "ready";
+}
+
+// What is shown, to be drawn again where there is another width for it.
+let drawn = [];
+
+function drawResults() {
+  const results = document.getElementById("results");
+  // How wide pictures are is known once the boxes are there that they are for.
+  const boxes = drawn.map((variant) => make("article", { class: "block", "data-variant": variant.name || "A" }));
+  results.replaceChildren(...boxes);
+  wide = pictureWidth();
+  const scales = scalesOf(drawn);
+  boxes.forEach((box, index) => box.append(...parts(drawn[index], scales).filter((part) => part !== null)));
+}
+
+function pictureWidth() {
+  const box = document.querySelector("#results article");
+  if (box === null) return wide;
+  const { paddingLeft, paddingRight } = getComputedStyle(box);
+  const room = box.clientWidth - Number.parseFloat(paddingLeft) - Number.parseFloat(paddingRight);
+  return Math.round(Math.max(280, room));
 }
 
 // Both sides are drawn to the same scale, so that they can be compared. Goodput ends a little above
@@ -383,9 +404,9 @@ function scalesOf(variants) {
   };
 }
 
-function article(variant, scales) {
+function parts(variant, scales) {
   const { outcome } = variant;
-  return make("article", { class: "block", "data-variant": variant.name || "A" },
+  return [
     make("h3", {}, variant.name || "A"),
     ...outcome.caveats.map((caveat) => make("p", { class: "note doubt" }, caveatWords(caveat))),
     tiles(outcome),
@@ -396,7 +417,8 @@ function article(variant, scales) {
     curves("Goodput: what reaches the reader", outcome.series, scales.end, scales.goodput, rate, [["goodput", "--s2", (point) => point.goodput_bps]], linkOf(variant)),
     curves("Congestion window, bytes in flight, queue", outcome.series, scales.end, scales.bytes, size,
       [["congestion window", "--s0", (point) => point.cwnd_bytes], ["in flight: sent and not acknowledged", "--s1", (point) => point.in_flight_bytes], ["waiting in the queue", "--s5", (point) => point.queue_bytes]]),
-    curves("Smoothed round-trip time", outcome.series, scales.end, scales.rtt, time, [["RTT", "--s3", (point) => point.rtt_us]]));
+    curves("Smoothed round-trip time", outcome.series, scales.end, scales.rtt, time, [["RTT", "--s3", (point) => point.rtt_us]]),
+  ];
 }
 
 // A rate of the controls in bit/s, such as 2.5gbit.
@@ -474,14 +496,15 @@ function changeLine(change) {
 
 // ---- Pictures --------------------------------------------------------------------------------
 
-const WIDE = 560;
+// A picture has as many units as its box has pixels, so that letters have one size in all of them.
+let wide = 560;
 const LEFT = 76;
 
 // Lines at nothing, the half and the whole, with times below.
 function grid(picture, high, x, y, [from, to], top, words) {
   for (const part of [0, 0.5, 1]) {
     const [value, at] = [top * part, from + (to - from) * part];
-    picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(value), y2: y(value), stroke: "var(--line)" }));
+    picture.append(draw("line", { x1: LEFT, x2: wide - 8, y1: y(value), y2: y(value), stroke: "var(--line)" }));
     picture.append(label(LEFT - 4, y(value) + 4, value === 0 ? "0" : words(value), { "text-anchor": "end", class: "muted" }));
     picture.append(label(x(at), high - 6, at === 0 ? "0" : time(at), { "text-anchor": ["start", "middle", "end"][part * 2], class: "muted" }));
   }
@@ -491,12 +514,12 @@ function curves(title, series, end, top, words, lines, link = null) {
   const known = lines.filter(([, , of]) => series.some((point) => (of(point) ?? null) !== null));
   if (series.length < 2 || known.length === 0) return null;
   const high = 120;
-  const x = (us) => LEFT + (us / end) * (WIDE - LEFT - 8);
+  const x = (us) => LEFT + (us / end) * (wide - LEFT - 8);
   const y = (value) => Math.max(4, high - 20 - (value / top) * (high - 32));
-  const picture = draw("svg", { viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": title });
+  const picture = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": title });
   if (link !== null && link <= top) {
-    picture.append(draw("line", { x1: LEFT, x2: WIDE - 8, y1: y(link), y2: y(link), stroke: "var(--muted)", "stroke-dasharray": "4 3" }));
-    picture.append(label(WIDE - 10, y(link) - 3, "rate of the link", { "text-anchor": "end", class: "muted" }));
+    picture.append(draw("line", { x1: LEFT, x2: wide - 8, y1: y(link), y2: y(link), stroke: "var(--muted)", "stroke-dasharray": "4 3" }));
+    picture.append(label(wide - 10, y(link) - 3, "rate of the link", { "text-anchor": "end", class: "muted" }));
   }
   grid(picture, high, x, y, [0, end], top, words);
   for (const [, color, of] of known) {
@@ -523,9 +546,9 @@ function sequence(packets) {
   const from = data[0].sent_us;
   const to = Math.max(from + 1, ...data.map((packet) => packet.sent_us));
   const top = Math.max(1, ...data.map((packet) => packet.seq + packet.bytes));
-  const x = (us) => LEFT + ((us - from) / (to - from)) * (WIDE - LEFT - 10);
+  const x = (us) => LEFT + ((us - from) / (to - from)) * (wide - LEFT - 10);
   const y = (seq) => high - 20 - (seq / top) * (high - 32);
-  const picture = draw("svg", { viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": "Sequence numbers over time" });
+  const picture = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "Sequence numbers over time" });
   grid(picture, high, x, y, [from, to], top, size);
   const tick = (packet) => `M${x(packet.sent_us).toFixed(1)} ${y(packet.seq).toFixed(1)}V${(Math.min(y(packet.seq) - 1.2, y(packet.seq + packet.bytes))).toFixed(1)}`;
   const kinds = [["new", (packet) => !packet.is_retransmission], ["again", (packet) => packet.is_retransmission]];
@@ -587,13 +610,14 @@ function ladderPicture(packets) {
     places.set(us, at);
   });
   const high = at + 24;
-  const [left, right] = [150, 410];
-  const picture = draw("svg", { viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": "Diagram of packets between client and server" });
+  const left = Math.min(180, Math.max(112, Math.round(0.27 * wide)));
+  const right = wide - left;
+  const picture = draw("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "Diagram of packets between client and server" });
   picture.append(label(left, 14, "client", { "text-anchor": "middle" }), label(right, 14, "server", { "text-anchor": "middle" }));
   for (const x of [left, right]) picture.append(draw("line", { x1: x, x2: x, y1: 18, y2: high - 6, stroke: "var(--muted)" }));
   for (const [y, pause] of gaps) {
     picture.append(draw("line", { x1: left, x2: right, y1: y + 4, y2: y + 4, stroke: "var(--line)", "stroke-dasharray": "1 4" }));
-    picture.append(label(WIDE - 4, y + 8, `${time(pause)} pass`, { "text-anchor": "end", class: pause >= 20000 ? "" : "muted", "font-weight": pause >= 20000 ? 600 : 400 }));
+    picture.append(label(wide - 4, y + 8, `${time(pause)} pass`, { "text-anchor": "end", class: pause >= 20000 ? "" : "muted", "font-weight": pause >= 20000 ? 600 : 400 }));
   }
   const written = { client: -20, server: -20 };
   for (const packet of packets) {
@@ -643,6 +667,7 @@ async function start() {
   if (location.hash.length > 1) useAddress();
   else usePreset(0);
   window.onhashchange = useAddress;
+  new ResizeObserver(() => { if (pictureWidth() !== wide) drawResults(); }).observe(document.getElementById("results"));
 }
 
 start();

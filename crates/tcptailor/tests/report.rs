@@ -61,7 +61,7 @@ fn a_page_shows_what_json_says() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["plots over time that can be read: 2"]);
+    assert_eq!(status, ["2 plots over time can be read to the point."]);
     let pictures = shown.dom.matches("<svg").count();
     assert!(pictures >= 3, "bars and two plots: {pictures}");
     assert!(
@@ -168,7 +168,7 @@ fn a_sweep_is_a_picture() {
     };
     assert_eq!(shown.console, [""; 0]);
     // They are folded away.
-    assert!(shown.dom.contains("plots over time that can be read: 6"));
+    assert!(shown.dom.contains("6 plots over time can be read to the point."));
     let lines = shown.dom.matches("<polyline").count();
     assert!(lines >= 2, "a line for each variant: {lines}");
     let numbers = numbers(&shown.dom);
@@ -245,7 +245,7 @@ fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["plots over time that can be read: 1"]);
+    assert_eq!(status, ["1 plot over time can be read to the point."]);
     let numbers = numbers(&shown.dom);
     let row = &document["flows"][0];
     let wanted = [
