@@ -146,14 +146,7 @@ duration = "3s"
 fn shares(pairs: u16, congestion: CongestionName) -> Vec<u64> {
     let mut profile = linux_6_18();
     profile.settings.congestion.name = congestion;
-    let config = |host: u16| HostConfig {
-        addrs: vec![address(host)],
-        mtu: 1500,
-        seed: host.into(),
-        secret: None,
-        settings: profile.settings.clone(),
-        system: profile.system.clone(),
-    };
+    let config = |host: u16| HostConfig::of(&profile, address(host), host.into());
     let link = |rate: &str, millis, queue| LinkSpec {
         rate: Some(rate.parse().expect("a rate")),
         delay: Duration::from_millis(millis),

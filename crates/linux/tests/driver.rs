@@ -182,10 +182,8 @@ fn driver(offloads: Offloads, change: fn(&mut HostConfig)) -> Driver<Echo> {
     }
     netlink::link::set_up(DEVICE).expect("a device");
     let profile = profile::linux_6_18();
-    let mut config = HostConfig {
-        addrs: OURS.map(ip).to_vec(),
-        ..HostConfig::of(&profile, ip(OURS[0]), 5)
-    };
+    let mut config = HostConfig::of(&profile, ip(OURS[0]), 5);
+    config.addrs = OURS.map(ip).to_vec();
     change(&mut config);
     Driver::new(Host::new(config), Echo::default(), TunPort::new(tun)).expect("a driver")
 }

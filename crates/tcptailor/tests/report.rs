@@ -168,7 +168,11 @@ fn a_sweep_is_a_picture() {
     };
     assert_eq!(shown.console, [""; 0]);
     // They are folded away.
-    assert!(shown.dom.contains("6 plots over time can be read to the point."));
+    assert!(
+        shown
+            .dom
+            .contains("6 plots over time can be read to the point.")
+    );
     let lines = shown.dom.matches("<polyline").count();
     assert!(lines >= 2, "a line for each variant: {lines}");
     let numbers = numbers(&shown.dom);

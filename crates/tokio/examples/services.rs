@@ -50,11 +50,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let addr: IpAddr = args.addr.split('/').next().unwrap_or_default().parse()?;
-    let config = HostConfig {
-        mtu: args.mtu,
-        secret: Some(random_secret()?),
-        ..HostConfig::of(&profile::linux_6_18(), addr, random_seed()?)
-    };
+    let mut config = HostConfig::of(&profile::linux_6_18(), addr, random_seed()?);
+    config.mtu = args.mtu;
+    config.secret = Some(random_secret()?);
     let net = Net::over_tun(config, Tun::create(&args.tun)?)?;
     let at = async |port| TcpListener::bind(&net, (addr, port)).await;
     let (discards, generates, echoes) = (at(5001).await?, at(5002).await?, at(5003).await?);

@@ -258,10 +258,7 @@ impl State {
         let wanted = chunk.len();
         // A program that waits is woken by `Event::Writable`, not by the host's own queue of
         // waiting writes.
-        let flags = WriteFlags {
-            no_wait: true,
-            ..WriteFlags::default()
-        };
+        let flags = WriteFlags::default().with_no_wait(true);
         let written = self.host.write_chunk(now, id, chunk, flags);
         let entry = self.entry(id)?;
         match written {

@@ -70,14 +70,9 @@ impl World {
         let (_, make) = PROFILES[input.number() as usize % PROFILES.len()];
         let profile = make();
         let bits = input.number();
-        let mut host = Host::new(HostConfig {
-            addrs: vec![HOST],
-            mtu: if bits & 1 == 0 { 1500 } else { 576 },
-            seed: bits.into(),
-            secret: None,
-            settings: profile.settings.clone(),
-            system: profile.system,
-        });
+        let mut config = HostConfig::of(&profile, HOST, bits.into());
+        config.mtu = if bits & 1 == 0 { 1500 } else { 576 };
+        let mut host = Host::new(config);
         let options = ListenOptions::new(profile.settings)
             .with_backlog(bits >> 1 & 3)
             .with_syn_cookies(bits & 8 != 0);

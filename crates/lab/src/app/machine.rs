@@ -98,14 +98,9 @@ impl Machine {
     /// The host at this address; `seed` decides everything random.
     #[must_use]
     pub fn host_config(&self, addr: IpAddr, seed: u64) -> HostConfig {
-        HostConfig {
-            addrs: vec![addr],
-            mtu: u16::try_from(self.mtu.0).unwrap_or(u16::MAX),
-            seed,
-            secret: None,
-            settings: self.profile.settings.clone(),
-            system: self.profile.system.clone(),
-        }
+        let mut config = HostConfig::of(&self.profile, addr, seed);
+        config.mtu = u16::try_from(self.mtu.0).unwrap_or(u16::MAX);
+        config
     }
 
     /// The program at one end, with a server at `address`. Its calls take no time, and it looks at

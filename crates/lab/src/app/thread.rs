@@ -350,11 +350,9 @@ fn write(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<
         _ => unreachable!("only writes come here"),
     };
     let piece = if part.piece > 0 { part.piece } else { piece };
-    let flags = WriteFlags {
-        more,
-        no_wait: flow.non_blocking,
-        ..WriteFlags::default()
-    };
+    let flags = WriteFlags::default()
+        .with_more(more)
+        .with_no_wait(flow.non_blocking);
     let chunk = pattern::piece(flow.written, piece);
     match env.host.write_chunk(env.now, id, chunk, flags) {
         Ok(taken) => {

@@ -17,15 +17,7 @@ fn address(host: u16) -> IpAddr {
 }
 
 fn config(host: u16) -> HostConfig {
-    let profile = linux_6_18();
-    HostConfig {
-        addrs: vec![address(host)],
-        mtu: 1500,
-        seed: host.into(),
-        secret: None,
-        settings: profile.settings,
-        system: profile.system,
-    }
+    HostConfig::of(&linux_6_18(), address(host), host.into())
 }
 
 fn link(rate: &str, delay_ms: u64) -> LinkSpec {

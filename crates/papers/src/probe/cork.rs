@@ -122,11 +122,7 @@ fn ceilings(_seed: u64) -> Figures {
     let nothing = |_: &mut Pair| ();
     let more = {
         let mut pair = Pair::connect(NEAR);
-        let flags = WriteFlags {
-            more: true,
-            ..WriteFlags::default()
-        };
-        pair.write(&[0; 10], flags);
+        pair.write(&[0; 10], WriteFlags::default().with_more(true));
         let written = pair.now;
         pair.until_read(written)
     };
@@ -270,15 +266,7 @@ impl Pair {
 }
 
 fn host_at(address: IpAddr) -> Host {
-    let profile = linux_6_18();
-    Host::new(HostConfig {
-        addrs: vec![address],
-        mtu: 1500,
-        seed: 1,
-        secret: None,
-        settings: profile.settings,
-        system: profile.system,
-    })
+    Host::new(HostConfig::of(&linux_6_18(), address, 1))
 }
 
 #[cfg(test)]

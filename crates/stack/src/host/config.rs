@@ -10,8 +10,9 @@ use base::{Instant, Limit};
 
 use crate::profile::Profile;
 
-/// What a host is made of.
+/// What a host is made of. It begins with [`HostConfig::of`], and grows.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HostConfig {
     /// Its addresses; packets to others are counted and ignored, unless
     /// [`HostSettings::any_address`] says otherwise.
@@ -285,8 +286,9 @@ pub struct Wait {
     pub until: Option<Instant>,
 }
 
-/// How a write is made.
+/// How a write is made. It begins with its default, an ordinary write, and grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriteFlags {
     /// More follows at once: a partial segment waits (`MSG_MORE`).
     pub more: bool,
@@ -295,6 +297,29 @@ pub struct WriteFlags {
     /// The program does not wait: a send of Winsock beyond the quota is refused, where one that
     /// waits is buffered and completes later.
     pub no_wait: bool,
+}
+
+impl WriteFlags {
+    /// The same, and more follows at once, or not.
+    #[must_use]
+    pub const fn with_more(mut self, more: bool) -> Self {
+        self.more = more;
+        self
+    }
+
+    /// The same, and the last byte is urgent, or not.
+    #[must_use]
+    pub const fn with_urgent(mut self, urgent: bool) -> Self {
+        self.urgent = urgent;
+        self
+    }
+
+    /// The same, and the program waits, or not.
+    #[must_use]
+    pub const fn with_no_wait(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
+        self
+    }
 }
 
 /// `3.1`: the slot, and how often it was used.

@@ -22,10 +22,7 @@ fn urgent_data_stays_in_line() {
     };
     bench.send(segment);
     assert_eq!(bench.read(id), b"ab!cd");
-    let urgent = WriteFlags {
-        urgent: true,
-        ..WriteFlags::default()
-    };
+    let urgent = WriteFlags::default().with_urgent(true);
     let chunk = bytes::Bytes::from_static(b"stop");
     bench
         .host

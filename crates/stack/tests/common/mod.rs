@@ -51,14 +51,9 @@ pub(crate) fn server_addr() -> SocketAddr {
 }
 
 pub(crate) fn host(profile: &Profile, addr: IpAddr, mtu: u16, seed: u64) -> Host {
-    Host::new(HostConfig {
-        addrs: vec![addr],
-        mtu,
-        seed,
-        secret: None,
-        settings: profile.settings.clone(),
-        system: profile.system.clone(),
-    })
+    let mut config = HostConfig::of(profile, addr, seed);
+    config.mtu = mtu;
+    Host::new(config)
 }
 
 impl Pair {

@@ -167,10 +167,7 @@ fn receive(
 
 /// Sends what there is room for; false at the end.
 fn send(host: &mut Host, now: Instant, id: SocketId, answer: &mut Answer) -> bool {
-    let more = WriteFlags {
-        more: true,
-        ..WriteFlags::default()
-    };
+    let more = WriteFlags::default().with_more(true);
     loop {
         // What is in flash is sent from there.
         let (chunk, is_head) = match answer.head.is_empty() {

@@ -201,14 +201,10 @@ fn address(host: u8) -> IpAddr {
 }
 
 fn config(host: u8, settings: &SocketSettings, seed: u64) -> HostConfig {
-    HostConfig {
-        addrs: vec![address(host)],
-        mtu: 1500,
-        seed: seed.wrapping_add(host.into()),
-        secret: None,
-        settings: settings.clone(),
-        system: freebsd_2006().system,
-    }
+    let seed = seed.wrapping_add(host.into());
+    let mut config = HostConfig::of(&freebsd_2006(), address(host), seed);
+    config.settings = settings.clone();
+    config
 }
 
 /// The program of either end.

@@ -120,13 +120,11 @@ fn set_up(args: &Args) -> anyhow::Result<Driver<Ports>> {
     if !peers.is_empty() {
         netlink::link::set_up(tun.name())?;
     }
-    let config = HostConfig {
-        addrs: addrs.clone(),
-        mtu: args.mtu,
-        settings: settings.clone(),
-        secret: Some(linux::random_secret()?),
-        ..HostConfig::of(&profile, addrs[0], linux::random_seed()?)
-    };
+    let mut config = HostConfig::of(&profile, addrs[0], linux::random_seed()?);
+    config.addrs.clone_from(&addrs);
+    config.mtu = args.mtu;
+    config.settings = settings.clone();
+    config.secret = Some(linux::random_secret()?);
     let mut host = Host::new(config);
     let mut ports = Ports::new(addrs, profile.backlog, settings);
     ports.listen(&mut host)?;
