@@ -86,7 +86,7 @@ fn path_cells(loss: Fraction) -> [Cell; 2] {
         data: Direction::FromStack,
     };
     [
-        cell(("kernel_to_stack", "to stack"), Load::Send, to_stack),
+        cell(("kernel_to_stack", "to it"), Load::Send, to_stack),
         cell(("stack_to_kernel", "from it"), Load::Receive, from_stack),
     ]
 }

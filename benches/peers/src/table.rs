@@ -243,6 +243,11 @@ mod tests {
             for line in text.lines() {
                 assert!(line.chars().count() <= 100, "{line}");
             }
+            // What stands above columns begins with a blank, or it runs into its neighbour.
+            for columns in columns.chunk_by(|one, next| one.group == next.group) {
+                let width: usize = columns.iter().map(|column| column.width).sum();
+                assert!(columns[0].group.len() < width, "{}", columns[0].group);
+            }
             let ours = text.lines().find(|line| line.starts_with("tcptailor"));
             assert!(ours.is_some_and(|line| !line.contains("FAIL")), "{text}");
             assert!(
