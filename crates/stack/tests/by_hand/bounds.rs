@@ -122,8 +122,9 @@ fn send_bytes(settings: &SocketSettings) -> u64 {
     let buffer = settings.send.buffer.fixed;
     let buffer = u64::from(buffer.unwrap_or(settings.send.buffer.max));
     match settings.send.accounting {
-        // Linux charges each packet 832 bytes, more than any record of it takes.
-        Accounting::Truesize { .. } => 2 * buffer,
+        // Linux charges each packet 832 bytes, more than any record of it takes, and asks for room
+        // only where a packet begins, which is filled up to the largest (rule 5.2).
+        Accounting::Truesize { .. } => 2 * buffer + u64::from(settings.path.gso_max),
         Accounting::Payload | Accounting::Buffers { .. } => PAYLOAD_EFFICIENCY * buffer,
     }
 }

@@ -38,8 +38,10 @@ pub(crate) struct Crowd {
     pub(crate) packets: u64,
     /// Segments that the host has sent to attackers.
     pub(crate) answers: u64,
-    /// The driver takes nothing out, and the honest peer waits.
+    /// The driver takes nothing out.
     pub(crate) is_link_down: bool,
+    /// The honest peer asks nothing more.
+    is_over: bool,
     next_port: u16,
 }
 
@@ -57,6 +59,7 @@ impl Crowd {
             packets: 0,
             answers: 0,
             is_link_down: false,
+            is_over: false,
             next_port: FIRST_PORT,
         }
     }
@@ -77,6 +80,7 @@ impl Crowd {
     }
 
     pub(crate) fn open_as(&mut self, mut peer: Peer, options: SegmentOptions) {
+        self.flush();
         let id = peer.open(&mut self.bench, self.listener, options);
         self.packets += 2;
         self.attackers.push((peer, id));
@@ -111,8 +115,14 @@ impl Crowd {
     fn on_packet(&mut self) {
         self.packets += 1;
         if self.packets.is_multiple_of(BATCH) && !self.is_link_down {
-            self.honest.ask(&mut self.bench);
+            self.ask();
             self.flush();
+        }
+    }
+
+    fn ask(&mut self) {
+        if !self.is_link_down && !self.is_over {
+            self.honest.ask(&mut self.bench);
         }
     }
 
@@ -165,9 +175,7 @@ impl Crowd {
             let bench = &mut self.bench;
             bench.now = bench.now.max(due);
             self.honest.wait(|| bench.host.handle_timeout(bench.now));
-            if !self.is_link_down {
-                self.honest.ask(&mut self.bench);
-            }
+            self.ask();
             let mut replies = Vec::new();
             self.take(|peer, _| {
                 if answers {
@@ -186,6 +194,7 @@ impl Crowd {
     /// and all timers pass.
     pub(crate) fn leave(&mut self) {
         self.is_link_down = false;
+        self.is_over = true;
         self.flush();
         self.each(|crowd, _, id| crowd.bench.host.close(crowd.bench.now, id));
         self.attackers.clear();

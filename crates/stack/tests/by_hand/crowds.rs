@@ -422,7 +422,7 @@ fn single_writes(crowd: &mut Crowd) {
             let _ = crowd.bench.write(id, b"y");
         });
         crowd.take(|peer, segment| {
-            if written < 1000 {
+            if written < 10_000 {
                 peer.take(std::slice::from_ref(segment));
                 acks.push(peer.segment(ACK, b""));
             }

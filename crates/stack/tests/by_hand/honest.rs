@@ -81,6 +81,8 @@ impl Honest {
         let time = self.spent + (self.clock)() - begun;
         self.spent = 0;
         self.peer.seq += read.len() as u32;
+        let ack = packet(Body::Tcp(self.peer.segment(ACK, b"")));
+        bench.host.handle_packet(bench.now, ack);
         if !answer {
             self.unanswered += 1;
         } else if self.times.len() < self.times.capacity() {
@@ -93,11 +95,8 @@ impl Honest {
         while let Some(packet) = bench.host.poll_transmit(bench.now) {
             if let Body::Tcp(segment) = packet.body {
                 let is_its = segment.destination_port == self.peer.port;
-                let has_data = !segment.payload.is_empty();
-                if is_its {
+                if is_its && !segment.payload.is_empty() {
                     self.peer.take(&[segment]);
-                }
-                if is_its && has_data {
                     self.ahead = self.ahead.max(ahead);
                     return true;
                 }
