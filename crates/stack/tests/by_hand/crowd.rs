@@ -155,8 +155,17 @@ impl Crowd {
         self.attackers = attackers;
     }
 
-    /// The program writes to each attacker what the send buffer takes.
+    /// The program writes to each attacker what the send buffer takes, and the driver takes out what
+    /// may leave.
     pub(crate) fn fill(&mut self, piece: usize) {
+        self.write(piece);
+        if !self.is_link_down {
+            self.flush();
+        }
+    }
+
+    /// The program writes that, and nothing leaves yet.
+    pub(crate) fn write(&mut self, piece: usize) {
         let bytes = vec![7; piece];
         self.each(|crowd, _, id| {
             while crowd

@@ -12,6 +12,8 @@ use crate::hand::{ACK, FIN, Peer, RST, millis, secs, with_mss};
 use crate::honest::BATCH;
 
 const PEERS: usize = 1000;
+/// Packets in the local queue, of both profiles (`txqueuelen`).
+const TXQUEUELEN: u64 = 1000;
 /// Where each packet costs more.
 const FEW: usize = 100;
 /// Data of a large packet, as a virtual machine on a TUN device may send it.
@@ -62,12 +64,19 @@ impl CrowdRow {
         }
     }
 
-    /// Timers of all of them may fire at one time.
-    const fn timed(self) -> Self {
+    /// So many packets of timers, or of a queue that is full, may come in front beside those of the
+    /// batch.
+    const fn ahead(self, ahead: u64) -> Self {
         Self {
-            ahead: self.attackers as u64,
+            ahead: BATCH + ahead,
             ..self
         }
+    }
+
+    /// Timers of all of them may fire at one time.
+    const fn timed(self) -> Self {
+        let attackers = self.attackers as u64;
+        self.ahead(attackers)
     }
 
     /// Up to so many connections at once.
@@ -113,19 +122,27 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
         .sending()
         .timed(),
     row("ACKs of what was never sent", PEERS, optimistic).sending(),
-    row("forged ICMP errors", PEERS, icmp).sending(),
-    row("segments of the smallest size", FEW, tiny_segments).sending(),
-    row("windows of a few bytes", FEW, tiny_windows).sending(),
-    row("every second segment SACKed", FEW, sacks).sending(),
-    row(
-        "answers of one byte, never acknowledged",
-        FEW,
-        single_writes,
-    )
-    .sending(),
+    // What is too large leaves again in smaller segments: the first packets of a flight.
+    row("forged ICMP errors", PEERS, icmp)
+        .sending()
+        .ahead(2 * BATCH),
+    row("segments of the smallest size", FEW, tiny_segments)
+        .sending()
+        .timed(),
+    row("windows of a few bytes", FEW, tiny_windows)
+        .sending()
+        .timed(),
+    // Each ACK lets two packets leave.
+    row("every second segment SACKed", FEW, sacks)
+        .sending()
+        .ahead(BATCH),
+    row("answers of one byte, never acknowledged", 20, single_writes).sending(),
     CrowdRow {
         adapt: large_flights,
-        ..row("an MTU that shrinks byte by byte", 20, shrinking_mtu).sending()
+        // All that is in flight leaves again: the local queue is full.
+        ..row("an MTU that shrinks byte by byte", 20, shrinking_mtu)
+            .sending()
+            .ahead(TXQUEUELEN)
     },
     CrowdRow {
         adapt: automatic,
@@ -133,7 +150,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
             .sending()
             .timed()
     },
-    row("SYNs", 0, syns).connections(WAITING),
+    row("SYNs", 0, syns).connections(WAITING).ahead(WAITING),
     row("connections that nobody accepts", 0, unaccepted)
         .connections(2 * WAITING)
         .receiving(),
@@ -349,7 +366,7 @@ fn icmp(crowd: &mut Crowd) {
 /// The program writes and each attacker acknowledges, until the congestion window has grown.
 fn grow(crowd: &mut Crowd, rounds: u32) {
     for _ in 0..rounds {
-        crowd.fill(4096);
+        crowd.write(4096);
         crowd.bench.now += millis(10);
         let mut acks = Vec::new();
         crowd.take(|peer, segment| {
@@ -414,7 +431,7 @@ fn sacks(crowd: &mut Crowd) {
 }
 
 fn single_writes(crowd: &mut Crowd) {
-    crowd.open(FEW, ordinary());
+    crowd.open(20, ordinary());
     for written in 0..20_000 {
         let mut acks = Vec::new();
         crowd.each(|crowd, _, id| {
@@ -499,9 +516,10 @@ fn time_waits(crowd: &mut Crowd) {
         crowd.attackers.drain(..closing);
         for (peer, id) in std::mem::take(&mut crowd.attackers) {
             crowd.bench.host.close(crowd.bench.now, id);
-            let fin = crowd.bench.drain();
+            let mut sent = crowd.bench.drain();
+            sent.retain(|segment| segment.destination_port == peer.port);
             let mut peer = peer;
-            peer.take(&fin);
+            peer.take(&sent);
             crowd.hit(peer.segment(ACK | FIN, b""));
         }
         crowd.attackers.reserve_exact(PEERS);
@@ -529,9 +547,9 @@ fn fin_wait(crowd: &mut Crowd) {
     crowd.open(PEERS, ordinary());
     crowd.each(|crowd, _, id| crowd.bench.host.close(crowd.bench.now, id));
     crowd.take(|peer, segment| peer.take(std::slice::from_ref(segment)));
-    for _ in 0..600 {
+    for _ in 0..60 {
         crowd.each(|crowd, peer, _| crowd.hit(peer.segment(ACK, b"")));
-        crowd.pass(secs(1), false);
+        crowd.pass(secs(10), false);
     }
     assert_eq!(crowd.bench.host.sockets().count(), 2);
 }
