@@ -271,6 +271,7 @@ impl Host {
     fn on_dequeued(&mut self, now: Instant, socket: Option<SocketId>, bytes: u32) {
         // All others have moved up by a place.
         self.shared.batch += 1;
+        self.shared.shrink_empty_outbox();
         self.shared.outbox_bytes -= u64::from(bytes);
         if let Some(id) = socket
             && let Some(connection) = self.sockets.connection(id)
