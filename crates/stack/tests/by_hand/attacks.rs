@@ -41,7 +41,7 @@ pub(crate) struct Scene {
     /// Somebody else with a connection of its own.
     pub(crate) honest: Honest,
     work: Arc<AtomicU64>,
-    packets: u64,
+    pub(crate) packets: u64,
     pub(crate) answers: u64,
 }
 
@@ -160,10 +160,6 @@ impl Scene {
         taken.expect("there is room");
         let sent = self.bench.drain();
         self.count(sent);
-    }
-
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
     }
 
     /// Whether data still goes both ways.

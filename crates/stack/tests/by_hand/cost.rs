@@ -17,7 +17,6 @@ static HEAP: PeakAlloc = PeakAlloc;
 const TIMES_MAX: usize = 20_000;
 
 /// What an attack has cost.
-#[derive(Debug)]
 pub(crate) struct Cost {
     pub(crate) packets: u64,
     /// Bytes of the host above what it had before, when it had most.
@@ -56,7 +55,7 @@ impl Since {
 pub(crate) fn of_crowd(row: &CrowdRow, profile: Profile, clock: fn() -> u64) -> Cost {
     let profile = (row.adapt)(profile);
     let mut crowd = Crowd::new(&profile, row.attackers);
-    crowd.honest.set_clock(clock, TIMES_MAX);
+    crowd.honest.set_clock(clock, TIMES_MAX, &profile);
     let since = Since::now();
     (row.run)(&mut crowd);
     let peak = since.most();
@@ -79,7 +78,7 @@ pub(crate) fn of_one(
     mut scene: Scene,
     clock: fn() -> u64,
 ) -> Cost {
-    scene.honest.set_clock(clock, TIMES_MAX);
+    scene.honest.set_clock(clock, TIMES_MAX, profile);
     let since = Since::now();
     run(&mut scene);
     let peak = since.most();
@@ -90,7 +89,7 @@ pub(crate) fn of_one(
         scene.bench.pass(secs(60));
     }
     Cost {
-        packets: scene.packets(),
+        packets: scene.packets,
         peak,
         bound: bound.holds.bytes(profile),
         left: since.left(),

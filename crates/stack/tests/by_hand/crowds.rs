@@ -151,6 +151,15 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
             .timed()
     },
     row("SYNs", 0, syns).connections(WAITING).ahead(WAITING),
+    CrowdRow {
+        adapt: large_flights,
+        // What is lost leaves again: the local queue is full.
+        ..row("every second of many small segments SACKed", 4, many_sacks)
+            .sending()
+            .ahead(TXQUEUELEN)
+    },
+    // What it may take at once is one segment for each that has none, beyond the budget.
+    row("requests for memory that others hold", 8000, starve).receiving(),
     row("connections that nobody accepts", 0, unaccepted)
         .connections(2 * WAITING)
         .receiving(),
@@ -427,6 +436,46 @@ fn sacks(crowd: &mut Crowd) {
             };
             crowd.hit(Segment { options, ..ack });
         });
+    }
+}
+
+fn many_sacks(crowd: &mut Crowd) {
+    let options = SegmentOptions {
+        mss: Some(1),
+        ..ordinary()
+    };
+    crowd.open(4, options);
+    crowd.fill(65_536);
+    for _ in 0..10 {
+        crowd.pass(millis(100), true);
+    }
+    for index in 0..10_000 {
+        crowd.each(|crowd, peer, id| {
+            let mss = crowd.bench.sample(id).snd_mss_bytes.unwrap_or(1);
+            let start = peer.ack + (2 * index + 1) * mss;
+            let ack = peer.segment(ACK, b"");
+            let options = SegmentOptions {
+                sack: Some(SackBlocks::new(&[(start, start + mss)])),
+                ..ack.options
+            };
+            crowd.hit(Segment { options, ..ack });
+        });
+    }
+}
+
+/// Thousands hold unread data, which nobody takes from them. One has data behind a gap, which is
+/// given up whenever another one asks, and sends it anew.
+fn starve(crowd: &mut Crowd) {
+    crowd.open(8000, ordinary());
+    crowd.each(|crowd, peer, _| {
+        crowd.hit(peer.segment(ACK, &[6; 900]));
+        peer.seq += 900;
+    });
+    for step in 0..2000 {
+        let giver = crowd.attackers[7999].0.clone();
+        crowd.hit(giver.at(10 + step, ACK, &[6; 500]));
+        let asker = crowd.attackers[step as usize].0.clone();
+        crowd.hit(asker.segment(ACK, &[6; 100]));
     }
 }
 

@@ -1,6 +1,7 @@
 //! An honest peer beside attackers: from time to time it asks for a byte, and the program answers.
 
 use base::tcp::TcpFlags;
+use tcptailor_stack::profile::Profile;
 use tcptailor_stack::{Body, SegmentOptions, SocketId};
 
 use crate::hand::{ACK, Bench, Peer, packet, with_mss};
@@ -11,7 +12,6 @@ pub(crate) const BATCH: u64 = 64;
 const PORT: u16 = 3999;
 
 /// The honest peer, and how it fared.
-#[derive(Debug)]
 pub(crate) struct Honest {
     peer: Peer,
     id: SocketId,
@@ -26,6 +26,8 @@ pub(crate) struct Honest {
     pub(crate) ahead: u64,
     /// Time from the first packet of a batch to the answer behind it.
     pub(crate) times: Vec<u64>,
+    /// Another one on a host without attackers, which asks as often.
+    alone: Option<Box<(Bench, Self)>>,
 }
 
 impl Honest {
@@ -47,13 +49,27 @@ impl Honest {
             unanswered: 0,
             ahead: 0,
             times: Vec::new(),
+            alone: None,
         }
     }
 
-    /// From now on time counts by `clock`, for so many requests.
-    pub(crate) fn set_clock(&mut self, clock: fn() -> u64, requests: usize) {
-        self.clock = clock;
-        self.times.reserve(requests);
+    /// From now on time counts by `clock`, for so many requests, and as many on a host with
+    /// `profile` that nobody attacks.
+    pub(crate) fn set_clock(&mut self, clock: fn() -> u64, requests: usize, profile: &Profile) {
+        let mut bench = Bench::new(profile);
+        let listener = bench.listen(profile);
+        let mut alone = Self::open(&mut bench, listener);
+        for honest in [&mut *self, &mut alone] {
+            honest.clock = clock;
+            honest.times.reserve(requests);
+        }
+        self.alone = Some(Box::new((bench, alone)));
+    }
+
+    /// Times of who asks alone.
+    pub(crate) fn alone_times(&mut self) -> &mut [u64] {
+        let alone = self.alone.as_deref_mut();
+        alone.map_or(&mut [], |(_, alone)| &mut alone.times)
     }
 
     /// The host works for somebody else.
@@ -87,6 +103,9 @@ impl Honest {
             self.unanswered += 1;
         } else if self.times.len() < self.times.capacity() {
             self.times.push(time);
+        }
+        if let Some((bench, alone)) = self.alone.as_deref_mut() {
+            alone.ask(bench);
         }
     }
 
