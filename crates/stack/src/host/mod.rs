@@ -185,16 +185,18 @@ impl Host {
     /// share give what waits behind gaps, until there is room again.
     fn reclaim(&mut self, now: Instant) {
         let much = self.shared.memory.share() / 2;
-        let mut has_given = false;
-        for index in self.sockets.slots() {
+        let all = self.sockets.slots().end;
+        let (mut looked, mut has_given) = (0, false);
+        for index in self.shared.memory.slots_to_search(all) {
             if !self.shared.memory.is_tight() && !self.shared.pool.is_short() {
                 break;
             }
+            looked += 1;
             if let Some(connection) = self.sockets.connection_at(index) {
                 has_given |= connection.give_back(&mut self.shared, much);
             }
         }
-        self.shared.memory.on_searched(now, has_given);
+        self.shared.memory.on_searched(now, looked, all, has_given);
     }
 
     /// The connection that a packet is for.

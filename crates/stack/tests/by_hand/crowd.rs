@@ -64,6 +64,11 @@ impl Crowd {
         }
     }
 
+    /// What the host may keep of received data.
+    pub(crate) fn memory_max(&self) -> u64 {
+        BUDGET.max_bytes
+    }
+
     /// A peer that nobody was yet.
     pub(crate) fn stranger(&mut self) -> Peer {
         let peer = Peer::new(self.next_port);

@@ -159,7 +159,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
             .ahead(TXQUEUELEN)
     },
     // What it may take at once is one segment for each that has none, beyond the budget.
-    row("requests for memory that others hold", 8000, starve).receiving(),
+    row("requests for memory that others hold", 9000, starve).receiving(),
     row("connections that nobody accepts", 0, unaccepted)
         .connections(2 * WAITING)
         .receiving(),
@@ -463,19 +463,28 @@ fn many_sacks(crowd: &mut Crowd) {
     }
 }
 
-/// Thousands hold unread data, which nobody takes from them. One has data behind a gap, which is
-/// given up whenever another one asks, and sends it anew.
+/// Thousands hold unread data, which nobody takes from them, until the budget is used up but for a
+/// packet. The last one has data behind a gap, which is given up whenever others ask in vain, and
+/// sends it anew.
 fn starve(crowd: &mut Crowd) {
-    crowd.open(8000, ordinary());
-    crowd.each(|crowd, peer, _| {
-        crowd.hit(peer.segment(ACK, &[6; 900]));
-        peer.seq += 900;
-    });
-    for step in 0..2000 {
-        let giver = crowd.attackers[7999].0.clone();
-        crowd.hit(giver.at(10 + step, ACK, &[6; 500]));
-        let asker = crowd.attackers[step as usize].0.clone();
-        crowd.hit(asker.segment(ACK, &[6; 100]));
+    crowd.open(9000, ordinary());
+    let max = crowd.memory_max();
+    for (bytes, left) in [(900, 3000), (100, 1700)] {
+        crowd.each(|crowd, peer, _| {
+            if peer.seq == SeqNum::new(1_000_001) && crowd.bench.host.memory_bytes() + left < max {
+                crowd.hit(peer.segment(ACK, &[6; 1000][..bytes]));
+                peer.seq += bytes as u32;
+            }
+        });
+    }
+    let giver = crowd.attackers[8999].0.clone();
+    let askers: Vec<Peer> = crowd.attackers[8000..8999]
+        .iter()
+        .map(|(peer, _)| peer.clone())
+        .collect();
+    for asker in &askers {
+        crowd.hit(giver.at(10, ACK, &[6; 400]));
+        crowd.hit(asker.at(10, ACK, &[6; 800]));
     }
 }
 
