@@ -513,6 +513,9 @@ fn shrinking_mtu(crowd: &mut Crowd) {
     for mtu in (600..1500).rev() {
         crowd.each(|crowd, peer, _| crowd.hit_error(IcmpKind::TooBig { mtu }, peer));
     }
+    // A flight of 1 MiB in segments of 512 bytes, for each of ten reports.
+    let retransmitted = crowd.bench.host.counters().segments_retransmitted;
+    assert!(retransmitted <= 20 * 10 * 2048, "{retransmitted}");
 }
 
 fn grown(crowd: &mut Crowd) {
