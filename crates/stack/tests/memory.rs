@@ -53,6 +53,7 @@ fn no_attack_takes_more_memory_than_its_bound() {
         }
     }
     check_that_a_budget_matters();
+    check_page();
     assert!(broken.is_empty(), "\n{broken}");
 }
 
@@ -99,4 +100,24 @@ fn check_that_a_budget_matters() {
     let cost = cost::of_crowd(&row, profile::linux_6_18(), NO_CLOCK);
     let limited = CROWDS[0].holds.bytes(&crowd::small(profile::linux_6_18()));
     assert!(cost.peak > limited, "{} of {limited}", cost.peak);
+}
+
+/// docs/stack.md has each attack with its bound.
+fn check_page() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stack.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let on_one = ATTACKS.iter().map(|(name, bound, _)| {
+        let (profile, _) = scenes().swap_remove(0);
+        (*name, bound.holds.bytes(&profile))
+    });
+    let of_many = CROWDS.iter().map(|row| {
+        let profile = (row.adapt)(profile::linux_6_18());
+        (row.name, row.holds.bytes(&profile))
+    });
+    for (name, bound) in on_one.chain(of_many) {
+        let begin = format!("| {name} |");
+        let line = page.lines().find(|line| line.starts_with(&begin));
+        let told = line.and_then(|line| line.split(" | ").nth(3));
+        assert_eq!(told, Some((bound >> 10).to_string().as_str()), "{name}");
+    }
 }

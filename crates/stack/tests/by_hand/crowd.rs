@@ -204,6 +204,22 @@ impl Crowd {
         self.bench.now = end;
     }
 
+    /// A connection that begins under attack gets its data, also over a gap.
+    pub(crate) fn check_newcomer(&mut self) {
+        let stranger = self.stranger();
+        self.open_as(stranger, with_mss(1460));
+        let (mut peer, id) = self.attackers.pop().expect("just opened");
+        for _ in 0..20 {
+            self.bench.send(peer.at(1460, ACK, &[2; 1460]));
+            self.bench.send(peer.at(0, ACK, &[1; 1460]));
+            // The first time others have not given yet.
+            self.bench.send(peer.at(1460, ACK, &[2; 1460]));
+            assert_eq!(self.bench.read(id).len(), 2920);
+            peer.seq += 2920;
+        }
+        self.bench.host.abort(self.bench.now, id);
+    }
+
     /// The attackers fall silent, the program lets go of them and of whatever it did not accept,
     /// and all timers pass.
     pub(crate) fn leave(&mut self) {
