@@ -238,11 +238,15 @@ impl Host {
     /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         self.fill_local_queue(now);
+        let Some(queued) = self.shared.outbox.pop_front() else {
+            self.shared.shrink_empty_outbox();
+            return None;
+        };
         let Queued {
             socket,
             bytes,
             packet,
-        } = self.shared.outbox.pop_front()?;
+        } = queued;
         self.on_dequeued(now, socket, bytes);
         Some(packet)
     }
@@ -252,6 +256,7 @@ impl Host {
     pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
         self.fill_local_queue(now);
         let Some(queued) = self.shared.outbox.front_mut() else {
+            self.shared.shrink_empty_outbox();
             return false;
         };
         core::mem::swap(packet, &mut queued.packet);
@@ -273,7 +278,6 @@ impl Host {
     fn on_dequeued(&mut self, now: Instant, socket: Option<SocketId>, bytes: u32) {
         // All others have moved up by a place.
         self.shared.batch += 1;
-        self.shared.shrink_empty_outbox();
         self.shared.outbox_bytes -= u64::from(bytes);
         if let Some(id) = socket
             && let Some(connection) = self.sockets.connection(id)

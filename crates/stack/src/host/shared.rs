@@ -188,11 +188,11 @@ impl Shared {
         }
     }
 
-    /// Gives memory of the local queue back after a storm: timers of all connections may fire at
-    /// once, and the packets of each find room.
+    /// Gives memory of the local queue, which is empty, back after a storm: timers of all
+    /// connections may fire at once, and the packets of each find room.
     #[inline]
     pub(super) fn shrink_empty_outbox(&mut self) {
-        if self.outbox.is_empty() && self.outbox.capacity() > OUTBOX_KEPT {
+        if self.outbox.capacity() > OUTBOX_KEPT {
             self.outbox = VecDeque::new();
         }
     }
