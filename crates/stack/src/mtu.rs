@@ -11,6 +11,8 @@ use core::time::Duration;
 use base::Instant;
 use base::settings::{MtuProbing, Path};
 
+use crate::host::Spread;
+
 const TCP_HEADER_BYTES: u16 = 20;
 const V4_HEADER_BYTES: u16 = 20;
 /// What nobody reports below without being a forger (Linux `min_pmtu`); what reports less gets
@@ -37,6 +39,12 @@ const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 const PROBE_WINDOW_MIN: u32 = 11;
 /// A probe whose fate stays unknown so often counts as lost (RFC 8899 section 5.1.2).
 const PROBES_MAX: u32 = 3;
+
+/// Reports of an ever smaller MTU that are believed at once after the first one: more than any path
+/// has bottlenecks, each of which shows when the one before has been heeded. All that is in flight
+/// leaves again after each, so that whoever acknowledges nothing could ask for it without end.
+const REPORTS_AT_ONCE: u32 = 8;
+const REPORTS_PER_SECOND: u32 = 1;
 
 /// An ICMP error about a segment of this connection, with the positions that tell forgeries apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +102,14 @@ struct Probe {
     end: u64,
 }
 
+/// What ICMP reported.
+#[derive(Clone, Copy, Debug)]
+struct Reported {
+    mtu: u16,
+    since: Instant,
+    limit: Spread,
+}
+
 /// What is known of the path MTU.
 #[derive(Debug)]
 pub(crate) struct MtuState {
@@ -105,8 +121,7 @@ pub(crate) struct MtuState {
     base: u16,
     /// Bytes of TCP options in each segment, which the base of a search does not count.
     options: u16,
-    /// What ICMP reported, and when that was.
-    reported: Option<Box<(u16, Instant)>>,
+    reported: Option<Box<Reported>>,
     /// What ICMP reported below what has already passed, with the offset of the quoted segment:
     /// believed when that segment times out (RFC 5927 section 7.2).
     doubtful: Option<Box<(u16, u64)>>,
@@ -266,6 +281,10 @@ impl MtuState {
             self.doubtful = Some(Box::new((claimed, quoted)));
             return false;
         }
+        let limit = self.reported.as_mut().map(|reported| &mut reported.limit);
+        if limit.is_some_and(|limit| !limit.take(now, REPORTS_PER_SECOND, REPORTS_AT_ONCE)) {
+            return false;
+        }
         self.believe(now, claimed)
     }
 
@@ -394,7 +413,7 @@ impl MtuState {
     /// When what ICMP reported is forgotten. It needs no timer: whoever sends may ask.
     pub(crate) fn next_search(&self) -> Option<Instant> {
         let reported = self.reported.as_ref()?;
-        Some(reported.1 + SEARCH_AGAIN)
+        Some(reported.since + SEARCH_AGAIN)
     }
 
     /// Forgets what ICMP reported long ago; returns whether the MTU is larger now.
@@ -413,7 +432,7 @@ impl MtuState {
     fn known_max(&self) -> u16 {
         self.reported
             .as_ref()
-            .map_or(self.ceiling, |reported| reported.0.min(self.ceiling))
+            .map_or(self.ceiling, |reported| reported.mtu.min(self.ceiling))
     }
 
     const fn reported_min(&self) -> u16 {
@@ -447,7 +466,13 @@ impl MtuState {
         self.may_fragment |= claimed < least;
         let mtu = claimed.max(least);
         if mtu < self.known_max() {
-            self.reported = Some(Box::new((mtu, now)));
+            let before = self.reported.take();
+            let limit = before.map(|reported| reported.limit);
+            self.reported = Some(Box::new(Reported {
+                mtu,
+                since: now,
+                limit: limit.unwrap_or_default(),
+            }));
             self.clamp_search();
             self.count_anew();
         }

@@ -269,6 +269,10 @@ impl WirePacket for Packet {
     }
 }
 
+/// Bytes that were cut off and may stay in memory with what is left: no more than what a packet is
+/// counted beside its bytes.
+const REST_BYTES_MAX: u32 = 256;
+
 /// Data in slices of shared memory: cutting and joining copy nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
@@ -391,6 +395,14 @@ impl Payload {
     /// Where they exceed the length.
     pub fn advance(&mut self, bytes: u32) {
         *self = self.split_off(bytes);
+    }
+
+    /// What is left of `before` bytes keeps no more memory alive than it needs: a slice keeps all of
+    /// the block that it was cut from, of which a peer would otherwise pay for one byte.
+    pub(crate) fn release_rest(&mut self, before: u32) {
+        if before - self.len > REST_BYTES_MAX {
+            *self = Bytes::from(self.to_vec()).into();
+        }
     }
 
     /// Copies everything out.

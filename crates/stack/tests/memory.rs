@@ -1,94 +1,123 @@
-//! What peers that leave gaps cost in memory that is really there, and what is left for others.
+//! What attackers cost in memory that is really allocated, what stays when they have gone, and
+//! whether an honest peer is answered meanwhile.
 //!
 //! One test in a program of its own: the memory of a process is counted, which tests that run
-//! beside it would change.
+//! beside it would change. `cargo bench -p tcptailor-stack --bench attacks` prints the same with
+//! times.
 
+#[path = "by_hand/attacks.rs"]
+#[expect(dead_code, reason = "the tests by hand use the rest")]
+mod attacks;
+#[path = "by_hand/bounds.rs"]
+mod bounds;
+#[path = "by_hand/cost.rs"]
+mod cost;
+#[path = "by_hand/crowd.rs"]
+mod crowd;
+#[path = "by_hand/crowds.rs"]
+mod crowds;
 #[path = "by_hand/hand.rs"]
 #[expect(dead_code, reason = "the tests by hand use the rest")]
 mod hand;
+#[path = "by_hand/honest.rs"]
+#[expect(dead_code, reason = "times are measured in a benchmark")]
+mod honest;
 
-use base::TcpState;
-use hand::{ACK, Bench, Peer, with_mss};
+use std::fmt::Write as _;
+
+use attacks::{ATTACKS, scenes};
+use cost::{Cost, crowded};
+use crowds::{CROWDS, CrowdRow};
+use tcptailor_stack::MemoryBudget;
 use tcptailor_stack::profile::{self, Profile};
-use tcptailor_stack::{MemoryBudget, SocketId};
 
-/// Peers that attack.
-const PEERS: u16 = 48;
-/// What each connection may keep by itself.
-const BUFFER_BYTES: u32 = 4 << 20;
-/// What the host may keep.
-const BUDGET: MemoryBudget = MemoryBudget {
-    pressure_bytes: 6 << 20,
-    max_bytes: 8 << 20,
-};
+/// No time is measured.
+const NO_CLOCK: fn() -> u64 = || 0;
 
 #[test]
-fn gaps_cost_no_more_than_the_host_may_keep() {
-    let profiles = [profile::linux_6_18(), profile::freebsd_14()];
-    let start = resident_bytes();
-    let cost_of = |profile, budget| attack(profile, budget).saturating_sub(start);
-    for profile in &profiles {
-        let cost = cost_of(profile, BUDGET);
-        println!("{}: {} KiB", profile.name, cost >> 10);
-        assert!(
-            cost < BUDGET.max_bytes + (4 << 20),
-            "{}: {cost}",
-            profile.name
-        );
-    }
-    // Without a budget the same costs much more: the attack is one.
-    let cost = cost_of(&profiles[0], MemoryBudget::UNLIMITED);
-    println!("unlimited: {} KiB", cost >> 10);
-    assert!(cost > 4 * BUDGET.max_bytes);
-}
-
-/// Peers that send single bytes with gaps between them, and a connection that still works then.
-/// Returns what the process takes when it takes most.
-fn attack(profile: &Profile, budget: MemoryBudget) -> u64 {
-    let mut profile = profile.clone();
-    profile.system.memory = budget;
-    profile.settings.recv.buffer.fixed = Some(BUFFER_BYTES);
-    let mut bench = Bench::new(&profile);
-    let listener = bench.listen(&profile);
-    let mut peers: Vec<(Peer, SocketId)> = Vec::new();
-    for port in 0..PEERS {
-        let mut peer = Peer::new(4000 + port);
-        let id = peer.open(&mut bench, listener, with_mss(1460));
-        peers.push((peer, id));
-    }
-    for gap in 0..4_000 {
-        for (peer, _) in &peers {
-            bench.send(peer.at(2 + 2 * gap, ACK, b"x"));
+fn no_attack_takes_more_memory_than_its_bound() {
+    let mut broken = String::new();
+    for (name, bound, run) in ATTACKS {
+        for (profile, options) in scenes() {
+            let what = format!("{name} on {}", profile.name);
+            let scene = attacks::Scene::new(&profile, options);
+            let cost = cost::of_one((bound, *run), &profile, scene, NO_CLOCK);
+            check(&what, &cost, (0, 0), &mut broken);
         }
     }
-    let most = resident_bytes();
-    assert!(bench.host.memory_bytes() <= budget.max_bytes);
-    check_others(&mut bench, listener);
-    for (_, id) in &peers {
-        assert_eq!(bench.state(*id), Some(TcpState::Established));
-        bench.host.abort(bench.now, *id);
+    for row in CROWDS {
+        for profile in crowded() {
+            let what = format!("{} on {}", row.name, profile.name);
+            let cost = cost::of_crowd(row, profile, NO_CLOCK);
+            check(&what, &cost, (row.ahead, row.unanswered), &mut broken);
+        }
     }
-    assert_eq!(bench.host.memory_bytes(), 0);
-    most
+    check_that_a_budget_matters();
+    check_page();
+    assert!(broken.is_empty(), "\n{broken}");
 }
 
-/// A connection that begins under attack gets its data, also over a gap.
-fn check_others(bench: &mut Bench, listener: SocketId) {
-    let mut peer = Peer::new(8000);
-    let id = peer.open(bench, listener, with_mss(1460));
-    for _ in 0..20 {
-        bench.send(peer.at(1460, ACK, &[2; 1460]));
-        bench.send(peer.at(0, ACK, &[1; 1460]));
-        // The first time others have not given yet.
-        bench.send(peer.at(1460, ACK, &[2; 1460]));
-        assert_eq!(bench.read(id).len(), 2920);
-        peer.seq += 2920;
+fn check(what: &str, cost: &Cost, (ahead, unanswered): (u64, u64), broken: &mut String) {
+    let Cost {
+        packets,
+        peak,
+        bound,
+        left,
+        left_bound,
+        honest,
+    } = cost;
+    let line = format!(
+        "{what}: {packets} packets, {} of {} KiB, {} of {} KiB left, {} of {} asked in vain, {} ahead",
+        peak >> 10,
+        bound >> 10,
+        left >> 10,
+        left_bound >> 10,
+        honest.unanswered,
+        honest.asked,
+        honest.ahead
+    );
+    println!("{line}");
+    let is_right = peak <= bound
+        && left <= left_bound
+        && honest.ahead <= ahead
+        && honest.unanswered <= unanswered;
+    if !is_right {
+        writeln!(broken, "{line}").expect("a string");
     }
-    bench.host.abort(bench.now, id);
 }
 
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("a Linux system");
-    let pages = text.split(' ').nth(1).expect("the second number");
-    pages.parse::<u64>().expect("a number") * 4096
+/// Without a budget the same costs much more: the attack is one, and the count sees it.
+fn check_that_a_budget_matters() {
+    let unlimited = |profile: Profile| {
+        let mut profile = crowd::small(profile);
+        profile.system.memory = MemoryBudget::UNLIMITED;
+        profile
+    };
+    let row = CrowdRow {
+        adapt: unlimited,
+        ..CROWDS[0]
+    };
+    let cost = cost::of_crowd(&row, profile::linux_6_18(), NO_CLOCK);
+    let limited = CROWDS[0].holds.bytes(&crowd::small(profile::linux_6_18()));
+    assert!(cost.peak > limited, "{} of {limited}", cost.peak);
+}
+
+/// docs/stack.md has each attack with its bound.
+fn check_page() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stack.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let on_one = ATTACKS.iter().map(|(name, bound, _)| {
+        let (profile, _) = scenes().swap_remove(0);
+        (*name, bound.holds.bytes(&profile))
+    });
+    let of_many = CROWDS.iter().map(|row| {
+        let profile = (row.adapt)(profile::linux_6_18());
+        (row.name, row.holds.bytes(&profile))
+    });
+    for (name, bound) in on_one.chain(of_many) {
+        let begin = format!("| {name} |");
+        let line = page.lines().find(|line| line.starts_with(&begin));
+        let told = line.and_then(|line| line.split(" | ").nth(3));
+        assert_eq!(told, Some((bound >> 10).to_string().as_str()), "{name}");
+    }
 }

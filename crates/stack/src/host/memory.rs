@@ -21,6 +21,10 @@ const PLENTY_BYTES: u64 = 128 << 20;
 /// After a search for something to give was in vain, the next one waits.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
+/// Sockets that one packet makes the host look at, at most: thousands of connections that have
+/// nothing to give must not cost a look at all of them for each packet.
+const SEARCH_SLOTS_MAX: u32 = 1024;
+
 /// The memory of received data of a host, counted.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -30,7 +34,44 @@ pub(crate) struct Memory {
     holders: u64,
     /// Somebody was refused for what others hold.
     is_wanted: bool,
-    search_after: Instant,
+    search: Search,
+}
+
+/// The search for connections that can give memory, which goes on where it ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    /// The next slot that it looks at.
+    next: u32,
+    /// Slots since one gave something.
+    in_vain: u32,
+    /// None before.
+    after: Instant,
+}
+
+impl Search {
+    /// The slots of so many that it looks at now.
+    fn slots(&self, all: u32) -> impl Iterator<Item = u32> + use<> {
+        let begin = self.next;
+        (0..all.min(SEARCH_SLOTS_MAX)).map(move |step| (begin + step) % all)
+    }
+
+    /// It has looked at so many of all slots.
+    fn on_searched(&mut self, now: Instant, looked: u32, all: u32, has_given: bool) {
+        // A small host begins anew each time, with those that were opened first.
+        self.next = match all {
+            ..=SEARCH_SLOTS_MAX => 0,
+            _ => (self.next + looked) % all,
+        };
+        self.in_vain = match has_given {
+            true => 0,
+            false => self.in_vain + looked,
+        };
+        let is_enough = looked < all.min(SEARCH_SLOTS_MAX);
+        if !has_given && (is_enough || self.in_vain >= all) {
+            self.in_vain = 0;
+            self.after = now + SEARCH_PAUSE;
+        }
+    }
 }
 
 /// What the host lets a connection take.
@@ -65,7 +106,11 @@ impl Memory {
             used: 0,
             holders: 0,
             is_wanted: false,
-            search_after: Instant::ZERO,
+            search: Search {
+                next: 0,
+                in_vain: 0,
+                after: Instant::ZERO,
+            },
         }
     }
 
@@ -116,14 +161,17 @@ impl Memory {
 
     /// Whether others are to be asked now; the question is forgotten by it.
     pub(super) fn is_search_due(&mut self, now: Instant) -> bool {
-        core::mem::take(&mut self.is_wanted) && now >= self.search_after
+        core::mem::take(&mut self.is_wanted) && now >= self.search.after
     }
 
-    /// A search has ended; it gave something back or not.
-    pub(super) fn on_searched(&mut self, now: Instant, has_given: bool) {
-        if !has_given {
-            self.search_after = now + SEARCH_PAUSE;
-        }
+    /// The slots of so many that a search looks at now.
+    pub(super) fn slots_to_search(&self, all: u32) -> impl Iterator<Item = u32> + use<> {
+        self.search.slots(all)
+    }
+
+    /// A search has looked at so many of all slots; it gave something back or not.
+    pub(super) fn on_searched(&mut self, now: Instant, looked: u32, all: u32, has_given: bool) {
+        self.search.on_searched(now, looked, all, has_given);
     }
 }
 
@@ -161,10 +209,34 @@ mod tests {
         assert!(!memory.is_search_due(at(0)));
         memory.want();
         assert!(memory.is_search_due(at(0)) && !memory.is_search_due(at(0)));
-        memory.on_searched(at(0), false);
+        memory.on_searched(at(0), 3, 3, false);
         memory.want();
         assert!(!memory.is_search_due(at(99)));
         memory.want();
         assert!(memory.is_search_due(at(100)));
+    }
+
+    #[test]
+    fn a_search_among_many_goes_on_where_it_ended() {
+        let now = Instant::from_nanos(1);
+        let many = 2 * SEARCH_SLOTS_MAX + 100;
+        let mut search = Search::default();
+        let mut turn = |has_given: bool| {
+            let slots: alloc::vec::Vec<u32> = search.slots(many).collect();
+            assert_eq!(slots.len(), SEARCH_SLOTS_MAX as usize);
+            search.on_searched(now, SEARCH_SLOTS_MAX, many, has_given);
+            (slots[0], slots[slots.len() - 1], search.after > now)
+        };
+        assert_eq!(turn(false), (0, 1023, false));
+        assert_eq!(turn(true), (1024, 2047, false));
+        assert_eq!(turn(false), (2048, 923, false));
+        assert_eq!(turn(false), (924, 1947, false));
+        // Nobody has given anything on a whole round.
+        assert_eq!(turn(false), (1948, 823, true));
+        let mut search = Search::default();
+        search.on_searched(now, 500, 500, true);
+        assert_eq!(search.slots(500).next(), Some(0), "all fit into one search");
+        search.on_searched(now, 500, 500, false);
+        assert!(search.after > now);
     }
 }

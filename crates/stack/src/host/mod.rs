@@ -185,16 +185,18 @@ impl Host {
     /// share give what waits behind gaps, until there is room again.
     fn reclaim(&mut self, now: Instant) {
         let much = self.shared.memory.share() / 2;
-        let mut has_given = false;
-        for index in self.sockets.slots() {
+        let all = self.sockets.slots().end;
+        let (mut looked, mut has_given) = (0, false);
+        for index in self.shared.memory.slots_to_search(all) {
             if !self.shared.memory.is_tight() && !self.shared.pool.is_short() {
                 break;
             }
+            looked += 1;
             if let Some(connection) = self.sockets.connection_at(index) {
                 has_given |= connection.give_back(&mut self.shared, much);
             }
         }
-        self.shared.memory.on_searched(now, has_given);
+        self.shared.memory.on_searched(now, looked, all, has_given);
     }
 
     /// The connection that a packet is for.
@@ -236,11 +238,15 @@ impl Host {
     /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         self.fill_local_queue(now);
+        let Some(queued) = self.shared.outbox.pop_front() else {
+            self.shared.shrink_empty_outbox();
+            return None;
+        };
         let Queued {
             socket,
             bytes,
             packet,
-        } = self.shared.outbox.pop_front()?;
+        } = queued;
         self.on_dequeued(now, socket, bytes);
         Some(packet)
     }
@@ -250,6 +256,7 @@ impl Host {
     pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
         self.fill_local_queue(now);
         let Some(queued) = self.shared.outbox.front_mut() else {
+            self.shared.shrink_empty_outbox();
             return false;
         };
         core::mem::swap(packet, &mut queued.packet);

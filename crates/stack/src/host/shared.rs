@@ -21,6 +21,9 @@ use crate::recv::SpareQueue;
 use crate::tick::TickClock;
 use crate::trace::{Trace, TraceEvent};
 
+/// Packets for which an empty local queue keeps room: an ordinary burst.
+const OUTBOX_KEPT: usize = 256;
+
 /// A packet in the local queue.
 #[derive(Debug)]
 pub(crate) struct Queued {
@@ -182,6 +185,15 @@ impl Shared {
         self.counters.acks_superseded += 1;
         if let Some(trace) = &mut self.trace {
             trace.on_event(now, queued.socket, &TraceEvent::Sent(&queued.packet));
+        }
+    }
+
+    /// Gives memory of the local queue, which is empty, back after a storm: timers of all
+    /// connections may fire at once, and the packets of each find room.
+    #[inline]
+    pub(super) fn shrink_empty_outbox(&mut self) {
+        if self.outbox.capacity() > OUTBOX_KEPT {
+            self.outbox = VecDeque::new();
         }
     }
 

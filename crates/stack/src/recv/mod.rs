@@ -196,6 +196,7 @@ impl Receiver {
         } else {
             edge
         };
+        let came = data.payload.len();
         if data.start < next {
             self.report_duplicate(data.start, next);
             data.payload.advance((next - data.start) as u32);
@@ -205,6 +206,7 @@ impl Receiver {
             let _behind = data.payload.split_off((edge - data.start) as u32);
             data.fin = false;
         }
+        data.payload.release_rest(came);
         if data.payload.is_empty() && !data.fin {
             // One part was here before, the other lies behind a window that is shut.
             return Err(self.refuse(DropReason::OutOfWindow));

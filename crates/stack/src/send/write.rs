@@ -14,6 +14,11 @@ use crate::progress::{Mark, Progress};
 /// woken for every acknowledged segment otherwise.
 const BSD_LOW_WATER_BYTES: u64 = 2048;
 
+/// What the records of a packet take at most; an mbuf of `FreeBSD` takes as much (`MSIZE`).
+const SMALL_PACKET_BYTES: u64 = 256;
+/// So many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
+const MEMORY_FACTOR: u64 = 8;
+
 /// What became of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOutcome {
@@ -239,9 +244,19 @@ impl Sender {
                 whole.saturating_sub(self.unsent_bytes(progress))
             }
         };
-        let is_refused =
-            (room < total && room < self.low_water()) || !self.is_below_lowat(1, progress);
+        let is_refused = (room < total && room < self.low_water())
+            || !self.is_below_lowat(1, progress)
+            || self.takes_too_much(progress);
         if is_refused { 0 } else { room }
+    }
+
+    /// Whether bytes and packets take more memory than the buffer may stand for, where bytes alone
+    /// are charged: a peer that has acknowledged many small packets lets as many out, and may fall
+    /// silent.
+    fn takes_too_much(&self, progress: &Progress) -> bool {
+        let packets = self.ledger.packets_out() as u64 * SMALL_PACKET_BYTES;
+        let limit = MEMORY_FACTOR * self.size.bytes();
+        packets + self.outstanding_bytes(progress) > limit
     }
 
     fn low_water(&self) -> u64 {

@@ -599,7 +599,9 @@ fn cut_old(start: i64, segment: &mut Segment) -> (u64, bool) {
     }
     let payload = &mut segment.payload;
     let end = start + i64::from(payload.len());
-    payload.advance((1 - start).min(payload.len().into()) as u32);
+    let came = payload.len();
+    payload.advance((1 - start).min(came.into()) as u32);
+    payload.release_rest(came);
     (1, fin && end >= 1)
 }
 
