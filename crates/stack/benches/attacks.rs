@@ -1,6 +1,6 @@
-//! What each attack of the tests costs: memory as the allocator counts it and as the process has it,
-//! and the time for a byte there and back between an honest peer and its program, alone and behind a
-//! batch of 64 packets of the attackers.
+//! What each attack of the tests costs: memory as the allocator counts it and as the process has
+//! it, and the time for a byte there and back between an honest peer and its program, alone and
+//! behind a batch of 64 packets of the attackers.
 //!
 //! `cargo bench -p tcptailor-stack --bench attacks [-- PROFILE]` prints a table. Each row is a
 //! process of its own; both round trips are measured by turns. The time is that of the host and of

@@ -397,8 +397,8 @@ impl Payload {
         *self = self.split_off(bytes);
     }
 
-    /// What is left of `before` bytes keeps no more memory alive than it needs: a slice keeps all of
-    /// the block that it was cut from, of which a peer would otherwise pay for one byte.
+    /// What is left of `before` bytes keeps no more memory alive than it needs: a slice keeps all
+    /// of the block that it was cut from, of which a peer would otherwise pay for one byte.
     pub(crate) fn release_rest(&mut self, before: u32) {
         if before - self.len > REST_BYTES_MAX {
             *self = Bytes::from(self.to_vec()).into();

@@ -310,7 +310,7 @@ pub(crate) const ATTACKS: &[(&str, Bound, Attack)] = &[
         },
     ),
     (
-        "tiny segments that nobody reads",
+        "tiny segments, never read",
         lives(20_000, 4).receiving(),
         |scene| {
             for _ in 0..3000 {

@@ -6,8 +6,9 @@ use tcptailor_stack::profile::Profile;
 
 use crate::honest::BATCH;
 
-/// A connection and its places in the tables of the host, empty queues included: twice the 2.0 KB of
-/// an idle one (docs/stack.md), for the state that only trouble brings and for tables that double.
+/// A connection and its places in the tables of the host, empty queues included: twice the 2.0 KB
+/// of an idle one (docs/stack.md), for the state that only trouble brings and for tables that
+/// double.
 const CONNECTION_BYTES: u64 = 4096;
 /// A connection in TIME-WAIT with its places in the tables.
 const TIME_WAIT_BYTES: u64 = 512;

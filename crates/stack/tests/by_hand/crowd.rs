@@ -160,8 +160,8 @@ impl Crowd {
         self.attackers = attackers;
     }
 
-    /// The program writes to each attacker what the send buffer takes, and the driver takes out what
-    /// may leave.
+    /// The program writes to each attacker what the send buffer takes, and the driver takes out
+    /// what may leave.
     pub(crate) fn fill(&mut self, piece: usize) {
         self.write(piece);
         if !self.is_link_down {

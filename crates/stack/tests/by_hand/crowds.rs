@@ -107,8 +107,8 @@ const WAITING: u64 = BACKLOG as u64 + 1;
 pub(crate) const CROWDS: &[CrowdRow] = &[
     row("one-byte segments with gaps", PEERS, gaps).receiving(),
     row("full segments behind a gap", PEERS, behind_a_gap).receiving(),
-    row("single bytes that nobody reads", PEERS, unread_bytes).receiving(),
-    row("full segments that nobody reads", PEERS, unread).receiving(),
+    row("single bytes, never read", PEERS, unread_bytes).receiving(),
+    row("full segments, never read", PEERS, unread).receiving(),
     row("gaps over the wrap of numbers and clocks", PEERS, wraps).receiving(),
     row("one new byte in each large packet", FEW, overlaps).receiving(),
     row("large packets across the window's edge", PEERS, edges).receiving(),
@@ -160,7 +160,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     },
     // What it may take at once is one segment for each that has none, beyond the budget.
     row("requests for memory that others hold", 9000, starve).receiving(),
-    row("connections that nobody accepts", 0, unaccepted)
+    row("connections, never accepted", 0, unaccepted)
         .connections(2 * WAITING)
         .receiving(),
     row("data and a reset before accept", 0, reset_early)
@@ -539,7 +539,7 @@ fn syns(crowd: &mut Crowd) {
     crowd.pass(secs(100), false);
 }
 
-/// Strangers who open connections that nobody accepts, and send data.
+/// Strangers who open connections, never accepted, and send data.
 fn approach(crowd: &mut Crowd, then: fn(&mut Crowd, &Peer)) {
     for _ in 0..20_000 {
         let mut peer = crowd.stranger();

@@ -1,5 +1,5 @@
-//! What an attacker may cost: each attack on one connection keeps to its bounds, and what else has a
-//! bound for all connections.
+//! What an attacker may cost: each attack on one connection keeps to its bounds, and what else has
+//! a bound for all connections.
 
 use base::SeqNum;
 use base::settings::CongestionName;
