@@ -78,6 +78,7 @@ PidFile @W@/proftpd.pid
   Group nogroup
   UserAlias anonymous nobody
   RequireValidShell off
+  UseFtpUsers off
 </Anonymous>
 """,
     "proftpd-rate.conf": "Include @W@/proftpd.conf\nTransferRate RETR 500\n",
@@ -148,7 +149,7 @@ SITUATIONS = [
         why="one bulk flow, buffers suffice", watch=both(5001, FULL, TAKES),
     ),
     Situation(
-        "iperf2-fq-rate", **iperf2("--fq-rate 12M"), rtt="25ms", warm_up=4,
+        "iperf2-fq-rate", **iperf2("--fq-rate 12m"), rtt="25ms", warm_up=4,
         why="--fq-rate is SO_MAX_PACING_RATE: 12 of 50 Mbit/s",
         watch=both(5001, fault("paced"), TAKES),
     ),
@@ -193,7 +194,7 @@ SITUATIONS = [
     Situation(
         "dovecot-bloat", program="dovecot", rate="6mbit", rtt="20ms", queue="600p",
         prepare=mails(1, 80_000_000), server=DOVECOT, settle=2, warm_up=14,
-        client=from_client("curl -so /dev/null -u u:p 'imap://$S:1143/INBOX;MAILINDEX=1'"),
+        client=from_client("curl -so /dev/null -u u:p 'imap://'$S':1143/INBOX;MAILINDEX=1'"),
         why="a large message fills a queue of 1.2 s", watch=both(1143, TAKES, fault("bufferbloat")),
     ),
     Situation(
@@ -274,7 +275,7 @@ SITUATIONS = [
     ),
     Situation(
         "nghttpx-curl-limit", program="nghttpx", rtt="30ms", prepare=FILES,
-        server=(LIGHTTPD, ("server", "exec nghttpx --no-conf= -f '*,3000;no-tls' "
+        server=(LIGHTTPD, ("server", "exec nghttpx --conf=/dev/null -f '*,3000;no-tls' "
                                      "-b 127.0.0.1,8080 2>&1")), settle=1,
         client=from_client("curl --http2-prior-knowledge --limit-rate 400k -so /dev/null "
                            "http://$S:3000/big"), warm_up=14,
@@ -284,8 +285,8 @@ SITUATIONS = [
     Situation(
         "hypercorn-h2-window", program="hypercorn", rtt="80ms",
         server=(("server", f"exec {PY} hypercorn 5000"),), settle=3,
-        client=from_client(f"{PY} httpx http://$S:5000/?bytes=500000000 h2"), warm_up=5,
-        why="a stream's window of HTTP/2 is 64 kB, and the BDP 500 kB: no window of TCP",
+        client=from_client("nghttp -n -w 15 -W 15 http://$S:5000/?bytes=500000000"), warm_up=5,
+        why="HTTP/2's own window is 32 kB, and the BDP 500 kB: no window of TCP",
         watch=both(5000, TAKES, OWN_WINDOW),
     ),
     Situation(
@@ -306,7 +307,7 @@ SITUATIONS = [
     Situation(
         "axel-no-autotuning", program="axel", rate="80mbit", rtt="50ms",
         prepare=(*FILES, sysctl("client", "net.ipv4.tcp_moderate_rcvbuf=0")), server=(LIGHTTPD,),
-        settle=1, client=from_client("axel -q -n 1 -o /dev/null http://$S:8080/big"), warm_up=4,
+        settle=1, client=from_client("axel -q -n 1 -o got http://$S:8080/big"), warm_up=4,
         why="tcp_moderate_rcvbuf is 0: the window stays at 64 KiB, the BDP is 500 kB",
         watch=both(8080, fault("rmem-autotuning-off"), fault("rmem-autotuning-off", "peer-window")),
     ),
