@@ -5,15 +5,27 @@ httpx, Lua, Tcl.
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, REDIS
+from commands import FILES, REDIS, SSHD, client
 from fresh import OWN_WINDOW, SMALL_FILES, WAITS_FOR_PROGRAM
 from further import from_client
 from model import *
 from packages import PROCESSORS, SMALL_SNDBUF, WAITS_FOR_LOST
 from seeming import LOSS, PAGES, RESTARTS
-from services import CERTIFICATE, POLICE, POLICED
+from services import CERTIFICATE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
 PY = "$PY $H/programs_unfamiliar/unfamiliar.py"
+# Three lines for 100 bytes.
+ANSWERS = """
+proc take {s} {
+  fconfigure $s -translation binary -buffering BUFFERING -blocking 1
+  while {[string length [read $s 100]] == 100} {
+    foreach line {a b c} { puts $s [string repeat $line 19] }
+    flush $s
+  }
+}
+socket -server {apply {{s host port} {take $s}}} 5000
+vwait forever
+"""
 CONFIGS = {
     "dovecot.conf": """
 protocols = imap
@@ -92,6 +104,17 @@ while true do
   redis:receive("*l")
 end
 """,
+    "pauses.lua": """
+local socket = require("socket")
+local redis = assert(socket.connect("@S@", 6379))
+while true do
+  redis:send("GET key\\r\\n")
+  redis:receive("*l")
+  socket.sleep(0.3)
+end
+""",
+    "lines.tcl": ANSWERS.replace("BUFFERING", "none"),
+    "flushed.tcl": ANSWERS.replace("BUFFERING", "full"),
     "answers.tcl": """
 proc take {s} {
   fconfigure $s -translation binary -buffering none -blocking 1
@@ -407,3 +430,129 @@ SITUATIONS = [
         watch=at_sender(5000, fault("nagle-rtt-serialised")),
     ),
 ]
+
+# Labelled when those above had been run, and before any of these was.
+ROUTES = "ip route | while read r; do ip route change $r {}; done"
+LOSES = fault("random-loss", "retransmission-timeouts")
+WAITED_FOR = healthy("application-thinks", "app-limited", "idle", "unknown")
+LATER = [
+    Situation(
+        "psql-fetch-count", program="postgres", rtt="30ms", prepare=POSTGRES,
+        server=(POSTGRES_SERVER,), settle=2,
+        client=(("client", "psql -qh $S -U postgres -v FETCH_COUNT=20 -c 'select * from "
+                           "generate_series(1, 100000000)' postgres > /dev/null"),), warm_up=4,
+        why="a cursor is read by 20 rows a round trip",
+        watch=both(5432, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    ),
+    Situation(
+        "sftp-one-block", program="ssh", rtt="40ms", prepare=SSHD, settle=1, warm_up=5,
+        server=(("server", "exec /usr/sbin/sshd -D -e -f $W/sshd_config"),),
+        client=(("client", "truncate -s 1G up; echo \"put up $W/got\" | "
+                           "exec sftp -R 1 -B 32000 -b - -F $W/ssh_config $S"),),
+        why="one block of 32 kB a round trip: the program waits for each answer",
+        watch=both(2222, healthy("round-trip-bound", "app-limited", "unknown", "idle",
+                                 "application-thinks"), TAKES),
+    ),
+    Situation(
+        "redis-pipe", program="redis", rate="10mbit", rtt="30ms", server=REDIS, settle=1,
+        client=(("client", "yes \"SET key $(head -c 500 /dev/zero | tr '\\0' a)\" | "
+                           "redis-cli -h $S --pipe > /dev/null"),), warm_up=6,
+        why="commands without end fill 10 Mbit/s", watch=both(6379, FULL, TAKES),
+    ),
+    Situation(
+        "mss-200", program="ncat", rate="20mbit", rtt="20ms", queue="300p",
+        prepare=(("server", ROUTES.format("advmss 200")),),
+        server=(("server", "ncat -l 5000 > /dev/null"),),
+        client=from_client("sh -c 'exec ncat --send-only $S 5000 < /dev/zero'"), warm_up=5,
+        why="segments of 200 bytes, because a route says so: the path is full of them",
+        watch=both(5000, FULL, TAKES),
+    ),
+    Situation(
+        "iperf2-long-fat", **iperf2(), rate="600mbit", rtt="150ms", warm_up=12, look=6,
+        prepare=(sysctl("client", "net.ipv4.tcp_wmem=4096 16384 100000000"),
+                 sysctl("server", "net.ipv4.tcp_rmem=4096 131072 6291456")),
+        why="the usual tcp_rmem[2] of 6 MiB gives a window of 3 MB, the BDP is 11 MB",
+        watch=both(5001, CAPPED_WINDOW, fault("tcp-rmem-max-cap")),
+    ),
+    Situation(
+        "tornado-fans-out", program="tornado", rate="100mbit", rtt="30ms",
+        server=(("server", f"exec {PY} tornado 5000 30000 0.2"),), settle=2,
+        client=(("client", "for i in $(seq 20); do curl -sNo /dev/null http://$S:5000/ & done; "
+                           "wait"),), warm_up=4,
+        why="30 kB to each of 20 clients each 200 ms: a quarter of the path",
+        watch=both(5000, TAKES, PACED),
+    ),
+    Situation(
+        "dig-tcp", program="dnsmasq", rtt="40ms",
+        server=(("server", "exec dnsmasq -k -p 5353 -R -h --address=/x/10.1.2.3 --user=root "
+                           "--pid-file=$W/dnsmasq.pid"),), settle=1,
+        client=(("client", "while :; do dig +tcp +short @$S -p 5353 x; done"),), warm_up=4, look=8,
+        why="a connection, a question and an answer each: round trips, and dig's own start",
+        watch=both(5353, healthy("round-trip-bound", "app-limited", "application-thinks", "idle",
+                                 "unknown"),
+                   healthy("round-trip-bound", "app-limited", "application-thinks", "idle",
+                           "unknown")),
+    ),
+    Situation(
+        "wget-runs-at-times", program="wget", rate="400mbit", rtt="2ms", queue="1000p",
+        prepare=FILES, server=H2O, settle=1,
+        client=(("client", "wget -qO /dev/null http://$S:8082/big & while :; do kill -STOP $!; "
+                           "sleep 0.25; kill -CONT $!; sleep 0.002; done"),), warm_up=8,
+        why="the reader has no processor for most of the time",
+        watch=both(8082, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "hg-policed", program="mercurial", rate="100mbit", rtt="60ms", queue="2000p", router=True,
+        prepare=(*HG, ONE_SEGMENT,
+                 ("router", "nft 'add table ip police; add chain ip police fw { type filter hook "
+                            "forward priority 0; }; add rule ip police fw iif far0 limit rate over "
+                            "1900 kbytes/second burst 80 kbytes drop'")),
+        server=HG_SERVE, settle=2, client=HG_CLONE, warm_up=7, look=8,
+        why="a router drops what exceeds 15 Mbit/s, without a queue",
+        watch=both(8000, TAKES, POLICED),
+    ),
+    Situation(
+        "uvicorn-pages-loss", program="uvicorn", rtt="40ms", queue="400p", path=("--loss", "2%"),
+        server=UVICORN, settle=2,
+        client=from_client(f"{PY} httpx http://$S:5000/?bytes=60000 kept"), warm_up=5, look=10,
+        why="42 segments a page, of which one or none arrives at once",
+        watch=both(5000, TAKES, LOSES),
+    ),
+    Situation(
+        "tcl-lines", program="tcl", **LAN, server=(("server", "exec tclsh lines.tcl"),), settle=1,
+        client=client("ask $S 5000 --reply 60 --nodelay"), warm_up=4,
+        why="an answer of three lines, each flushed, with Nagle on",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
+    ),
+    Situation(
+        "tcl-flushed", program="tcl", **LAN, server=(("server", "exec tclsh flushed.tcl"),),
+        settle=1, client=client("ask $S 5000 --reply 60 --nodelay"), warm_up=4,
+        why="the same answer, flushed once", watch=both(5000, SOME_TRAFFIC, SOME_TRAFFIC),
+    ),
+    Situation(
+        "bbr-hg-loss", program="mercurial", cc="bbr", rate="30mbit", rtt="40ms", queue="400p",
+        path=("--loss", "1.5%"), prepare=HG, server=HG_SERVE, settle=2, client=HG_CLONE, warm_up=6,
+        look=6, why="BBR fills the path in spite of 1.5 % loss",
+        watch=both(8000, TAKES, healthy("path-full", "random-loss", also=("random-loss",))),
+    ),
+    Situation(
+        "lua-pauses", program="lua", rtt="20ms", server=REDIS, settle=1,
+        client=from_client("lua5.4 pauses.lua"), warm_up=4,
+        why="the client sleeps 300 ms after each answer", watch=both(6379, WAITED_FOR, WAITED_FOR),
+    ),
+    Situation(
+        "rto-min-second", program="redis", rtt="10ms", path=("--loss", "2%"),
+        prepare=(("client", ROUTES.format("rto_min 1s")),), server=REDIS, settle=1,
+        client=from_client("redis-benchmark -h $S -c 1 -n 100000000 -t get -q"), warm_up=4, look=10,
+        why="each question that is lost is waited for by a timer, which a route sets to 1 s",
+        watch=at_sender(6379, WAITS_FOR_LOST),
+    ),
+    Situation(
+        "dovecot-append", program="dovecot", rate="8mbit", rtt="30ms", prepare=mails(1, 2000),
+        server=DOVECOT, settle=2, warm_up=6,
+        client=from_client("sh -c 'truncate -s 200M up; exec curl -so /dev/null -u u:p -T up "
+                           "imap://$S:1143/INBOX'"),
+        why="a large message is stored, and fills 8 Mbit/s", watch=both(1143, FULL, TAKES),
+    ),
+]
+SITUATIONS = [*SITUATIONS, *LATER]
