@@ -14,6 +14,25 @@ from seeming import LOSS, PAGES, RESTARTS
 from services import CERTIFICATE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
 PY = "$PY $H/programs_unfamiliar/unfamiliar.py"
+PROFTPD = """
+ServerType standalone
+Port 2121
+PassivePorts 2119 2120
+UseIPv6 off
+UseReverseDNS off
+User nobody
+Group nogroup
+ScoreboardFile @W@/score
+PidFile @W@/proftpd.pid
+<Anonymous @W@>
+  User nobody
+  Group nogroup
+  UserAlias anonymous nobody
+  RequireValidShell off
+  UseFtpUsers off
+  OPTION
+</Anonymous>
+"""
 # Three lines for 100 bytes.
 ANSWERS = """
 proc take {s} {
@@ -77,24 +96,10 @@ hosts:
       /:
         file.dir: @W@
 """,
-    "proftpd.conf": """
-ServerType standalone
-Port 2121
-UseIPv6 off
-User nobody
-Group nogroup
-ScoreboardFile @W@/score
-PidFile @W@/proftpd.pid
-<Anonymous @W@>
-  User nobody
-  Group nogroup
-  UserAlias anonymous nobody
-  RequireValidShell off
-  UseFtpUsers off
-</Anonymous>
-""",
-    "proftpd-rate.conf": "Include @W@/proftpd.conf\nTransferRate RETR 500\n",
-    "proftpd-sockopts.conf": "Include @W@/proftpd.conf\nSocketOptions sndbuf 16384\n",
+    "proftpd.conf": PROFTPD.replace("OPTION", ""),
+    "proftpd-rate.conf": PROFTPD.replace("OPTION", "TransferRate RETR 500"),
+    "proftpd-sockopts.conf": PROFTPD.replace("OPTION", "")
+                             + "SocketOptions sndbuf 16384\n",
     "pieces.lua": """
 local socket = require("socket")
 local redis = assert(socket.connect("@S@", 6379))
@@ -164,7 +169,13 @@ def proftpd(config):
     return (("server", f"exec proftpd -n -c $W/{config}"),)
 
 
-FTP_GET = from_client("curl -P - -so /dev/null ftp://$S:2121/big")
+def ftp_data(client, server):
+    # One of the two passive ports.
+    return {"client": Watched("dport >= :2119 and dport <= :2120", client),
+            "server": Watched("sport >= :2119 and sport <= :2120", server)}
+
+
+FTP_GET = from_client("curl -so /dev/null ftp://$S:2121/big")
 
 SITUATIONS = [
     Situation(
@@ -315,17 +326,17 @@ SITUATIONS = [
     Situation(
         "proftpd-rate", program="proftpd", rtt="30ms", prepare=FILES,
         server=proftpd("proftpd-rate.conf"), settle=1, client=FTP_GET, warm_up=4,
-        why="TransferRate: the server sends 4 of 50 Mbit/s", watch=both(2120, TAKES, PACED),
+        why="TransferRate: the server sends 4 of 50 Mbit/s", watch=ftp_data(TAKES, PACED),
     ),
     Situation(
         "proftpd-sndbuf", program="proftpd", rtt="40ms", prepare=FILES,
         server=proftpd("proftpd-sockopts.conf"), settle=1, client=FTP_GET, warm_up=4,
-        why="SocketOptions sndbuf 16384, the BDP is 250 kB", watch=both(2120, TAKES, SMALL_SNDBUF),
+        why="SocketOptions sndbuf 16384, the BDP is 250 kB", watch=ftp_data(TAKES, SMALL_SNDBUF),
     ),
     Situation(
         "bbr-proftpd", program="proftpd", cc="bbr", rate="60mbit", rtt="50ms", prepare=FILES,
         server=proftpd("proftpd.conf"), settle=1, client=FTP_GET, warm_up=5, look=6,
-        why="a download fills the path", watch=both(2120, TAKES, FULL),
+        why="a download fills the path", watch=ftp_data(TAKES, FULL),
     ),
     Situation(
         "axel-no-autotuning", program="axel", rate="80mbit", rtt="50ms",
@@ -439,7 +450,7 @@ LATER = [
     Situation(
         "psql-fetch-count", program="postgres", rtt="30ms", prepare=POSTGRES,
         server=(POSTGRES_SERVER,), settle=2,
-        client=(("client", "psql -qh $S -U postgres -v FETCH_COUNT=20 -c 'select * from "
+        client=(("client", "psql -qh $S -U postgres -v FETCH_COUNT=20 -c 'select "
                            "generate_series(1, 100000000)' postgres > /dev/null"),), warm_up=4,
         why="a cursor is read by 20 rows a round trip",
         watch=both(5432, BY_ROUND_TRIPS, SOME_TRAFFIC),
@@ -494,7 +505,7 @@ LATER = [
                            "unknown")),
     ),
     Situation(
-        "wget-runs-at-times", program="wget", rate="400mbit", rtt="2ms", queue="1000p",
+        "wget-runs-at-times", program="wget", rate="200mbit", rtt="2ms", queue="1000p",
         prepare=FILES, server=H2O, settle=1,
         client=(("client", "wget -qO /dev/null http://$S:8082/big & while :; do kill -STOP $!; "
                            "sleep 0.25; kill -CONT $!; sleep 0.002; done"),), warm_up=8,
