@@ -98,8 +98,6 @@ hosts:
 """,
     "proftpd.conf": PROFTPD.replace("OPTION", ""),
     "proftpd-rate.conf": PROFTPD.replace("OPTION", "TransferRate RETR 500"),
-    "proftpd-sockopts.conf": PROFTPD.replace("OPTION", "")
-                             + "SocketOptions sndbuf 16384\n",
     "pieces.lua": """
 local socket = require("socket")
 local redis = assert(socket.connect("@S@", 6379))
@@ -329,11 +327,6 @@ SITUATIONS = [
         why="TransferRate: the server sends 4 of 50 Mbit/s", watch=ftp_data(TAKES, PACED),
     ),
     Situation(
-        "proftpd-sndbuf", program="proftpd", rtt="40ms", prepare=FILES,
-        server=proftpd("proftpd-sockopts.conf"), settle=1, client=FTP_GET, warm_up=4,
-        why="SocketOptions sndbuf 16384, the BDP is 250 kB", watch=ftp_data(TAKES, SMALL_SNDBUF),
-    ),
-    Situation(
         "bbr-proftpd", program="proftpd", cc="bbr", rate="60mbit", rtt="50ms", prepare=FILES,
         server=proftpd("proftpd.conf"), settle=1, client=FTP_GET, warm_up=5, look=6,
         why="a download fills the path", watch=ftp_data(TAKES, FULL),
@@ -505,7 +498,7 @@ LATER = [
                            "unknown")),
     ),
     Situation(
-        "wget-runs-at-times", program="wget", rate="200mbit", rtt="2ms", queue="1000p",
+        "wget-runs-at-times", program="wget", rate="100mbit", rtt="2ms", queue="100p",
         prepare=FILES, server=H2O, settle=1,
         client=(("client", "wget -qO /dev/null http://$S:8082/big & while :; do kill -STOP $!; "
                            "sleep 0.25; kill -CONT $!; sleep 0.002; done"),), warm_up=8,
@@ -567,3 +560,82 @@ LATER = [
     ),
 ]
 SITUATIONS = [*SITUATIONS, *LATER]
+
+# Labelled after rules were mended on those above, and before any of these was run.
+EITHER_WAY = healthy("path-full", "app-limited", "unknown")
+LATEST = [
+    Situation(
+        "iperf2-policed", **iperf2(), rate="100mbit", rtt="40ms", queue="2000p", router=True,
+        prepare=(("client", "ip link set lab0 gso_max_segs 1"),
+                 ("router", "nft 'add table ip police; add chain ip police fw { type filter hook "
+                            "forward priority 0; }; add rule ip police fw oif far0 limit rate over "
+                            "1500 kbytes/second burst 60 kbytes drop'")), warm_up=7, look=12,
+        why="a router drops what exceeds 12 Mbit/s, without a queue",
+        watch=both(5001, POLICED, TAKES),
+    ),
+    Situation(
+        "axel-four-policed", program="axel", rate="200mbit", rtt="35ms", queue="2000p", router=True,
+        prepare=(*FILES, ("router", "tc qdisc replace dev lab0 root tbf rate 20mbit burst 30kb "
+                                    "limit 6kb")), server=(LIGHTTPD,), settle=1,
+        client=from_client("axel -q -n 4 -o got http://$S:8080/big"), warm_up=6, look=8,
+        why="a token bucket with hardly a queue, and four connections",
+        watch=both(8080, TAKES, POLICED),
+    ),
+    Situation(
+        "iperf2-nft-loss", **iperf2(), rate="100mbit", rtt="20ms", queue="1000p", router=True,
+        prepare=(("client", "ip link set lab0 gso_max_segs 1"),
+                 ("router", "nft 'add table ip lossy; add chain ip lossy fw { type filter hook "
+                            "forward priority 0; }; add rule ip lossy fw oif far0 numgen random "
+                            "mod 1000 < 5 drop'")), warm_up=5, look=8,
+        why="a router drops 0.5 % of the packets, at random", watch=both(5001, LOSS, TAKES),
+    ),
+    Situation(
+        "iperf2-two-lossy", **iperf2("-P 2"), rate="200mbit", rtt="30ms", queue="800p",
+        path=("--loss", "0.3%"), warm_up=6, look=8,
+        why="0.3 % random loss leave two connections a small part of the path",
+        watch=both(5001, LOSS, TAKES),
+    ),
+    Situation(
+        "ncat-into-steps", program="ncat", rate="100mbit", rtt="2ms", queue="100p",
+        server=(("server", "ncat -l 5000 | sh -c 'while head -c 1000000 > /dev/null; do sleep 0.2; "
+                           "done'"),),
+        client=from_client("sh -c 'exec ncat --send-only $S 5000 < /dev/zero'"), warm_up=8,
+        why="a pipe is emptied by 1 MB five times a second: 40 of 100 Mbit/s",
+        watch=both(5000, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "curl-runs-at-times", program="curl", rate="150mbit", rtt="1ms", queue="80p",
+        prepare=FILES, server=H2O, settle=1,
+        client=(("client", "curl -so /dev/null http://$S:8082/big & while :; do kill -STOP $!; "
+                           "sleep 0.3; kill -CONT $!; sleep 0.002; done"),), warm_up=8,
+        why="the reader has no processor for most of the time",
+        watch=both(8082, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "iperf2-2mbit", **iperf2(), rate="2mbit", rtt="5ms", queue="10p", warm_up=6, look=6,
+        why="a slow path with a short queue is full", watch=both(5001, FULL, TAKES),
+    ),
+    Situation(
+        "iperf2-jitter", **iperf2(), rate="40mbit", rtt="20ms", path=("--jitter", "25ms"),
+        warm_up=6, look=6, why="delays vary by 25 ms in order; nothing is lost on the wire",
+        watch=both(5001, EITHER_WAY, TAKES),
+    ),
+    Situation(
+        "hg-tbf", program="mercurial", rate="200mbit", rtt="60ms", queue="2000p", router=True,
+        prepare=(*HG, ("router", "tc qdisc replace dev lab0 root tbf rate 25mbit burst 20kb "
+                                 "limit 120kb")), server=HG_SERVE, settle=2, client=HG_CLONE,
+        warm_up=7, look=8, why="a router shapes to 25 Mbit/s with a queue of two thirds of a BDP",
+        watch=both(8000, TAKES, POLICED),
+    ),
+    Situation(
+        "dovecot-fetches-5k", program="dovecot", rtt="40ms", prepare=mails(20, 5000),
+        server=DOVECOT, settle=2, client=from_client(f"{PY} imap $S 1143"), warm_up=3,
+        why="a client fetches one message a round trip",
+        watch=both(1143, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    ),
+    Situation(
+        "iperf2-two-share", **iperf2("-P 2"), rate="30mbit", rtt="40ms", warm_up=7, look=8,
+        why="two connections share a path that is full", watch=both(5001, FULL, TAKES),
+    ),
+]
+SITUATIONS = [*SITUATIONS, *LATEST]
