@@ -151,6 +151,10 @@ SEARCHES = from_client("sh -c \"yes x | ldapsearch -x -H ldap://$S:3890 -b '' -s
 # Connections one after the other, of which each does some of everything; nothing is wrong.
 SOME_OF_ALL = healthy("path-full", "round-trip-bound", "app-limited", "application-thinks", "paced",
                       "unknown", "idle")
+# A client that writes many files reads slowly at times.
+WRITES_FILES = healthy(*SOME_OF_ALL.accept, "slow-reader", also=("slow-reader",))
+# An answer of two segments, of which the one tells of the loss of the other within a round trip.
+ANSWERS_WITH_LOSS = healthy(*SOME_TRAFFIC.accept, also=("retransmission-timeouts", "random-loss"))
 ONE_SEGMENT = ("server", "ip link set lab0 gso_max_segs 1")
 
 
@@ -202,7 +206,8 @@ SITUATIONS = [
     Situation(
         "iperf2-window-clamp", **iperf2(server="--tcp-rx-window-clamp 40K"), rtt="35ms", warm_up=4,
         why="TCP_WINDOW_CLAMP of 40 kB at the receiver, the BDP is 220 kB: no buffer is locked",
-        watch=both(5001, fault("peer-window"), fault("peer-window")),
+        watch=both(5001, fault("peer-window", "window-scaling-off"),
+                   fault("peer-window", "window-scaling-off")),
     ),
     Situation(
         "acks-vanish", **iperf2(), rate="20mbit", rtt="30ms", warm_up=4,
@@ -236,7 +241,7 @@ SITUATIONS = [
         server=(("server", "exec svnserve -d --foreground -r $W"),), settle=1,
         client=(("client", "while :; do rm -rf co; svn co -q svn://$S/repo co; done"),), warm_up=4,
         look=8, why="checkouts of 2000 small files: the client writes them to its disk",
-        watch=both(3690, SOME_OF_ALL, SOME_OF_ALL),
+        watch=both(3690, WRITES_FILES, WRITES_FILES),
     ),
     Situation(
         "hg-clone", program="mercurial", rate="20mbit", rtt="30ms", prepare=HG, server=HG_SERVE,
@@ -266,7 +271,7 @@ SITUATIONS = [
     Situation(
         "slapd-loss", program="openldap", rtt="20ms", path=("--loss", "3%"), server=SLAPD, settle=2,
         client=SEARCHES, look=8, why="each lost packet of a search is waited for by a timer",
-        watch=both(3890, WAITS_FOR_LOST, WAITS_FOR_LOST),
+        watch=both(3890, WAITS_FOR_LOST, ANSWERS_WITH_LOSS),
     ),
     Situation(
         "slapd-stopped", program="openldap", rtt="20ms", server=SLAPD, settle=2, client=SEARCHES,

@@ -45,8 +45,8 @@ impl ScaleVotes {
 
     /// The sender had so many bytes in flight when an ACK came: a scale that makes them a full
     /// window has a vote. Less than two segments would fit several scales. A flight whose newest
-    /// segment is not full is all that the program had to say, unless it ends where the window does:
-    /// a sender that is stopped has more.
+    /// segment is not full is all that the program had to say, unless it ends where the window
+    /// does: a sender that is stopped has more.
     pub(crate) fn vote(&mut self, flight: u64, mss: u32, ends_full: bool) {
         if self.is_told || self.offered == 0 || flight < 2 * u64::from(mss) {
             return;
