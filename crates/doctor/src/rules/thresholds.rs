@@ -378,8 +378,8 @@ pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
 pub(crate) const ONE_RATE_LOSSES: usize = 4;
 /// ... and from one fewer where so many segments are lost at a time.
 pub(crate) const LOST_TOGETHER: f64 = 4.0;
-/// These rates differ by this share of their median at most (measured: 0.04 where most paths drop at
-/// one rate, 0.11 and more where losses are random).
+/// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
+/// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
 /// So many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
