@@ -32,15 +32,16 @@ import packages
 import seeming
 import services
 import shaped
+import unfamiliar
 import validation
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
-              *fresh.SITUATIONS]
+              *fresh.SITUATIONS, *unfamiliar.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
-           **services.CONFIGS, **fresh.CONFIGS}
+           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

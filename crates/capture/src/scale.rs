@@ -44,8 +44,10 @@ impl ScaleVotes {
     }
 
     /// The sender had so many bytes in flight when an ACK came: a scale that makes them a full
-    /// window has a vote. Less than two segments would fit several scales.
-    pub(crate) fn vote(&mut self, flight: u64, mss: u32) {
+    /// window has a vote. Less than two segments would fit several scales. A flight whose newest
+    /// segment is not full is all that the program had to say, unless it ends where the window
+    /// does: a sender that is stopped has more.
+    pub(crate) fn vote(&mut self, flight: u64, mss: u32, ends_full: bool) {
         if self.is_told || self.offered == 0 || flight < 2 * u64::from(mss) {
             return;
         }
@@ -54,7 +56,8 @@ impl ScaleVotes {
         let mss = u64::from(mss);
         for scale in 0..votes.hits.len() {
             let window = u64::from(self.offered) << scale;
-            let is_full = window >= flight && window - flight < mss;
+            let is_full =
+                window == flight || (ends_full && window > flight && window - flight < mss);
             let is_passed = window + mss <= flight;
             votes.hits[scale] = votes.hits[scale].saturating_add(u32::from(is_full));
             votes.passed[scale] = votes.passed[scale].saturating_add(u32::from(is_passed));
@@ -81,7 +84,7 @@ mod tests {
         let mut votes = ScaleVotes::default();
         for flight in flights {
             votes.offer(window);
-            votes.vote(*flight, MSS);
+            votes.vote(*flight, MSS, flight % u64::from(MSS) == 0);
         }
         votes.scale()
     }
@@ -91,6 +94,17 @@ mod tests {
         assert_eq!(scale(63, &[63_712; 20]), Some(10));
         assert_eq!(scale(502, &[63_712; 20]), Some(7));
         assert_eq!(scale(63, &[63_712; 7]), None, "too few");
+    }
+
+    /// Messages of 3080 bytes, of which 502 << 3 would allow two segments and some more.
+    #[test]
+    fn messages_that_end_in_a_part_of_a_segment_tell_nothing() {
+        assert_eq!(scale(502, &[3080; 40]), None);
+        assert_eq!(
+            scale(385, &[3080; 40]),
+            Some(3),
+            "it ends where the window does"
+        );
     }
 
     /// Chunks of 32 000 bytes, whose ACKs come one by one: half of a window of 63 << 10.

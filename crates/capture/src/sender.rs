@@ -99,6 +99,8 @@ pub(crate) struct Sender {
     mss_allowed: Option<u32>,
     mss_seen: u32,
     largest: u32,
+    /// Whether the newest segment is a full one.
+    ends_full: bool,
     /// Behind the last byte that the window allows.
     edge: Option<u64>,
     pub(crate) window: Option<u32>,
@@ -144,6 +146,7 @@ impl Sender {
             mss_allowed: None,
             mss_seen: 0,
             largest: 0,
+            ends_full: false,
             edge: None,
             window: None,
             last_data: None,
@@ -295,6 +298,7 @@ impl Sender {
         let held = if end > self.next {
             let held = self.resolve(data, mss);
             self.take_new(data, begin, end);
+            self.ends_full = data.bytes.is_multiple_of(mss);
             self.runs.push(data.at, end, pkts);
             self.flight_max = self.flight_max.max(self.flight_bytes());
             held
@@ -363,7 +367,8 @@ impl Sender {
         let flight_before = self.runs.pkts();
         let first = !self.hears;
         if !first && self.is_placed {
-            self.scale.vote(self.flight_bytes(), self.mss());
+            self.scale
+                .vote(self.flight_bytes(), self.mss(), self.ends_full);
         }
         if first {
             self.hear_first(ack);

@@ -345,6 +345,14 @@ pub(crate) fn keep_whole(table: &mut Table, index: usize) {
     }
 }
 
+/// A table whose first column begins with blanks: its cells are never broken, since a line that was
+/// wrapped has lost them.
+pub(crate) fn indented_table(header: &[&str]) -> Table {
+    let mut table = table(header);
+    keep_whole(&mut table, 0);
+    table
+}
+
 /// The table as lines without blanks at their ends. Control characters in cells are shown before
 /// the widths are counted.
 pub(crate) fn render(table: &Table) -> String {
@@ -629,6 +637,21 @@ mod tests {
         let shown = anstream::adapter::strip_str(&render(&table)).to_string();
         assert!(shown.starts_with("  KNOB "), "{shown}");
         assert!(shown.contains("\n  WHERE "), "{shown}");
+    }
+
+    #[test]
+    fn an_indented_cell_stays_indented_where_others_need_the_room() {
+        let mut table = indented_table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
+        table.set_width(80);
+        table.add_row([
+            "  net.ipv4.tcp_wmem",
+            "sysctl, namespace of process 16100",
+            "4096 16384 65536",
+            "4096 16384 4386816",
+            "in force",
+        ]);
+        let shown = anstream::adapter::strip_str(&render(&table)).to_string();
+        assert!(shown.contains("\n  net.ipv4.tcp_wmem  sysctl"), "{shown}");
     }
 
     #[test]

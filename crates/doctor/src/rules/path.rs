@@ -7,7 +7,7 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
-use super::steady::{arrives_at_one_rate, round_trips_follow_window};
+use super::steady::{arrives_at_one_rate, drops_at_one_rate, round_trips_follow_window};
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
@@ -496,7 +496,9 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
-    steady_arrivals(view).or_else(|| cuts_at_one_size(&cuts))
+    steady_arrivals(view)
+        .or_else(|| cuts_at_one_size(&cuts))
+        .or_else(|| losses_at_one_rate(view))
 }
 
 fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
@@ -512,6 +514,19 @@ fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
             "at any size where losses are random".into(),
         )
     })
+}
+
+fn losses_at_one_rate(view: &View<'_>) -> Option<Sign> {
+    let (losses, spread) = drops_at_one_rate(view)?;
+    let shown = format!(
+        "within {} from one to the next of {losses} losses",
+        human::share(spread)
+    );
+    Some((
+        "delivered_pkts",
+        shown,
+        "any rate where losses are random".into(),
+    ))
 }
 
 /// As [`signs_of_fullness`]: more is sent for a time, and no more arrives.

@@ -3,27 +3,36 @@
 //! From the sender alone these look alike; the receiver's socket tells them apart. Where only the
 //! receiver is visible, its buffers stand in for the sender's clock of window-limited time.
 
-use base::{KnobValue, Live, Rate, human};
+use base::{FlowSample, KnobValue, Live, Rate, human};
 use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
-    AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, MIN_BUSY_SHARE, MOSTLY_STOPPED,
-    MOVING_WINDOW_SEGMENTS, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE,
-    SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK,
-    UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX,
-    WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    ACKED_AT_ONCE, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, DELAYED_ACK,
+    DELAYED_ACK_TICKS, DELAYED_SHARE, MIN_BUSY_SHARE, MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS,
+    PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SPARSE_ACKS_DELAY,
+    SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE,
+    UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE,
+    WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
 const MODERATE: &str = "net.ipv4.tcp_moderate_rcvbuf";
 
+const READS_SLOWLY: &str = "No TCP setting helps, because the receiving program is the limit: a \
+    larger buffer would only hold more unread data. In that program: read more at a time, in a \
+    thread of its own, with less work per read. A proxy reads no faster than its other side takes \
+    it: look there.";
+
 /// The receiving program leaves data unread.
 pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
     let held = stopped_share(view);
+    if held.is_none() && view.receiver.is_none() {
+        return reader_delays_acks(view.sender?);
+    }
     let unread = unread_share(view);
     let (share, confidence) = match unread {
         Some(unread) if unread < UNREAD_VOTES => return None,
@@ -47,13 +56,54 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
                 signs,
                 "constant, and one full window per round trip",
             )
-            .remark(
-                "No TCP setting helps, because the receiving program is the limit: a larger \
-                 buffer would only hold more unread data. In that program: read more at a time, \
-                 in a thread of its own, with less work per read. A proxy reads no faster than \
-                 its other side takes it: look there.",
-            ),
+            .remark(READS_SLOWLY),
     )
+}
+
+/// The receiving program sleeps for longer than its kernel delays ACKs, and the window is large
+/// enough for what arrives meanwhile: the congestion window stops the sender until the timer has
+/// run out. Of so many segments a kernel acknowledges each second one at once where the program
+/// reads (see [`sparse_acks`]). A queue on the path lets ACKs through one after the other, for
+/// parts of what is in flight.
+fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
+    let min_rtt = sender.min_rtt()?;
+    let timer = DELAYED_ACK + TICK * DELAYED_ACK_TICKS;
+    if sender.counted(|s| s.data_segs_in)? > 0 {
+        return None;
+    }
+    let (mut waited, mut acks) = (Duration::ZERO, 0_u32);
+    let samples: Vec<&FlowSample> = sender.samples().collect();
+    for pair in samples.windows(2) {
+        let [before, after] = pair else { continue };
+        let late = before.since_ack_received?.saturating_sub(min_rtt);
+        let acked = after.bytes_acked?.checked_sub(before.bytes_acked?)?;
+        let is_stopped = before.unacked_pkts? >= SPARSE_ACKS_WINDOW && cwnd_room_pkts(before)? < 2;
+        let is_for_all = acked as f64 >= before.bytes_out()? as f64 * ACKED_AT_ONCE;
+        if is_stopped && is_for_all && (SPARSE_ACKS_DELAY..=timer).contains(&late) {
+            (waited, acks) = (waited + late, acks + 1);
+        }
+    }
+    let share = ratio_of_times(waited, sender.interval())?;
+    (share >= DELAYED_SHARE).then(|| {
+        Draft::new("slow-reader", share, Confidence::Medium)
+            .row(
+                "since_ack_received",
+                format!(
+                    "{} for all that is in flight, {} late in the mean",
+                    human::count(u64::from(acks), "ACK"),
+                    human::time(waited / acks.max(1))
+                ),
+                "an ACK for every second segment, at once",
+            )
+            .row_if(
+                "snd_wnd_bytes",
+                sender
+                    .median(|s| s.snd_wnd_bytes)
+                    .map(|bytes| human::count(bytes, "byte")),
+                "any: it takes what arrives while the program does not read",
+            )
+            .remark(READS_SLOWLY)
+    })
 }
 
 /// What shows, from the sender alone, that the other end's program reads slowly or not at all. A
@@ -373,7 +423,11 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
     if sysctl != 0 || locked == Some(true) {
         return None;
     }
-    let need = view.needed_bytes(view.window_offered()?);
+    let offered = view.window_offered()?;
+    let live = match may_grow(view, offered) {
+        true => live_up_to_ceiling(view, view.needed_bytes(offered), Live::Reconnect),
+        false => Live::Reconnect,
+    };
     Some(
         window_draft("rmem-autotuning-off", share, Confidence::High, view)
             .row(MODERATE, sysctl.to_string(), "1")
@@ -389,11 +443,19 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
                 Remedy {
                     knob: MODERATE,
                     to: KnobValue::Flag(true),
-                    live: live_up_to_ceiling(view, need, Live::Reconnect),
+                    live,
                     risk: "memory: buffers may grow up to tcp_rmem's maximum",
                 },
             )
-            .remark("The kernel reads the sysctl whenever the program has read."),
+            .remark(match live {
+                Live::Now => "The kernel reads the sysctl whenever the program has read.",
+                _ if !may_grow(view, offered) => {
+                    "Needs a reconnect: the kernel grows a window only when the program reads more \
+                     per round trip than it ever did (rcv_space), and it has read more than this \
+                     window holds."
+                }
+                _ => "Needs a reconnect: the window scale does not allow what the path needs.",
+            }),
     )
 }
 
@@ -508,4 +570,60 @@ fn memory_for(receiver: &Timeline, window: u64) -> u64 {
         })
         .clamp(0.1, 1.0);
     (window as f64 * 2.0 / ratio) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{FlowKey, Instant};
+
+    /// A window of 100 segments in flight, of which each ACK is for so many, over 2 ms; the last
+    /// ACK before a look each 10 ms came at most `late` ms ago. The peer's window is never full.
+    fn acked_by(segments: u64, late: u64) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 80).into(),
+            remote: ([10, 0, 0, 2], 40_000).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..500_u64 {
+            let at = Instant::ZERO + Duration::from_millis(10 * look);
+            let acked = look * 10 / late * segments * 1448;
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                snd_wnd_bytes: Some(25_000_000),
+                min_rtt: Some(Duration::from_millis(2)),
+                unacked_pkts: Some(100),
+                cwnd_pkts: Some(100),
+                notsent_bytes: Some(1_000_000),
+                bytes_acked: Some(acked),
+                bytes_sent: Some(acked + 144_800),
+                data_segs_in: Some(0),
+                since_ack_received: Some(Duration::from_millis(look * 10 % late)),
+                ..FlowSample::empty(at, key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn one_ack_for_all_when_the_timer_has_run_out_is_a_program_that_does_not_read() {
+        let verdict = reader_delays_acks(&acked_by(100, 40)).expect("a verdict");
+        assert_eq!(verdict.diagnosis.id, "slow-reader");
+        // The same on a path that takes as long by itself.
+        let mut far = Timeline::new();
+        for sample in acked_by(100, 40).samples() {
+            far.push(FlowSample {
+                min_rtt: Some(Duration::from_millis(35)),
+                ..sample.clone()
+            });
+        }
+        assert!(reader_delays_acks(&far).is_none());
+    }
+
+    #[test]
+    fn acks_for_parts_or_at_once_or_later_than_the_timer_are_no_sleeping_reader() {
+        assert!(reader_delays_acks(&acked_by(20, 40)).is_none(), "a queue");
+        assert!(reader_delays_acks(&acked_by(100, 10)).is_none(), "at once");
+        assert!(reader_delays_acks(&acked_by(100, 200)).is_none(), "later");
+    }
 }

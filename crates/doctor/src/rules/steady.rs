@@ -7,11 +7,12 @@
 
 use core::time::Duration;
 
-use base::{FlowSample, Instant, Source};
+use base::{CongestionState, FlowSample, Instant, Source};
 
 use super::thresholds::{
-    ARRIVALS_SPREAD, FOLLOWS_CORRELATION, FOLLOWS_SLOPE, FOLLOWS_SPREAD, ONE_RATE_SPREAD,
-    PACED_SEGMENT, SENDING_SPREAD, SENDING_TIMES, STEADY_STEP, STEADY_STEPS,
+    ARRIVALS_SPREAD, FOLLOWS_CORRELATION, FOLLOWS_SLOPE, FOLLOWS_SPREAD, LOSSES_SPREAD,
+    LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, SENDING_SPREAD, SENDING_TIMES,
+    STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -57,6 +58,69 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
         )
     };
     follow() == Some(true)
+}
+
+/// Whether as much gets through per second from each loss to the next one, alone or with other
+/// connections to the same host: what drops at one rate, be it a bucket without tokens or a queue
+/// without room, is in the same state at each of its drops, so that it has passed its rate in
+/// between, however the windows were. From one random loss to the next the rate is that of the
+/// windows, which vary. Says at how many losses, and by how much it varies.
+pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
+    let sender = view.sender?;
+    let times = losses(sender);
+    let lost = sender.counted(|s| s.retrans_total_pkts)? as f64 / times.len().max(1) as f64;
+    // Losses that come one by one may do so at one rate by chance, where they are few.
+    let enough = if lost >= LOST_TOGETHER {
+        ONE_RATE_LOSSES - 1
+    } else {
+        ONE_RATE_LOSSES
+    };
+    if times.len() < enough {
+        return None;
+    }
+    let delivered = |s: &FlowSample| s.delivered_pkts;
+    let alone = counted_between(sender, &times, delivered)?;
+    let to_same = |other: &&&Timeline| {
+        let hosts = other.key().zip(sender.key());
+        hosts.is_some_and(|(a, b)| a != b && a.remote.ip() == b.remote.ip())
+    };
+    let others = view.sender_siblings.iter().filter(to_same);
+    let mut together = alone.clone();
+    for counts in others.filter_map(|other| counted_between(other, &times, delivered)) {
+        for (sum, count) in together.iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+    let spread = |counts: &[f64]| {
+        let spans = times.windows(2).map(|pair| pair[1].since(pair[0]));
+        let rates = counts.iter().zip(spans);
+        spread_of(rates.map(|(count, span)| count / span.as_secs_f64()))
+    };
+    let least = spread(&alone)?.min(spread(&together)?);
+    (least <= LOSSES_SPREAD).then_some((times.len(), least))
+}
+
+/// From the tenth part to the ninth, as a share of the median.
+fn spread_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let part = |tenths: usize| values.get(values.len() * tenths / 10).copied();
+    let median = part(5).filter(|median| *median > 0.0)?;
+    Some((part(9)? - part(1)?) / median)
+}
+
+/// When losses were found while a connection was watched; several that are repaired together are
+/// one.
+fn losses(sender: &Timeline) -> Vec<Instant> {
+    let repairs = |s: &FlowSample| {
+        let state = s.congestion_state;
+        state.map(|state| matches!(state, CongestionState::Recovery | CongestionState::Loss))
+    };
+    let samples: Vec<&FlowSample> = sender.samples().collect();
+    let pairs = samples.windows(2);
+    let begins =
+        |pair: &&[&FlowSample]| repairs(pair[0]) == Some(false) && repairs(pair[1]) == Some(true);
+    pairs.filter(begins).map(|pair| pair[0].at).collect()
 }
 
 /// By how much rates differ from one round trip to another in the later half of a watch (the
@@ -201,6 +265,74 @@ mod tests {
         assert!(follow(&growing(1.0)));
         assert!(!follow(&growing(0.5)), "more is in flight, and arrives");
         assert!(!follow(&growing(0.0)));
+    }
+
+    /// Looks each 10 ms at 8 s in which so many segments are delivered per second from one loss to
+    /// the next, once a second.
+    fn losing(rates: [u64; 8]) -> Timeline {
+        let mut timeline = Timeline::new();
+        let mut delivered = 0.0;
+        for (look, sample) in (0..800_usize).zip(probing(0.0).samples()) {
+            delivered += rates[look / 100] as f64 / 100.0;
+            let repairs = look % 100 < 5 && look >= 100;
+            timeline.push(FlowSample {
+                delivered_pkts: Some(delivered as u64),
+                retrans_total_pkts: Some((look / 100) as u64),
+                congestion_state: Some(match repairs {
+                    true => CongestionState::Recovery,
+                    false => CongestionState::Open,
+                }),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn what_passes_the_same_from_each_loss_to_the_next_drops_at_one_rate() {
+        let drops = |timeline: &Timeline| {
+            let seen = Observation::of(timeline);
+            drops_at_one_rate(&crate::observation::sender_view(&seen)).map(|(losses, _)| losses)
+        };
+        assert_eq!(
+            drops(&losing([900, 1000, 1010, 990, 1000, 1000, 990, 1010])),
+            Some(7)
+        );
+        let by_chance = losing([1000, 700, 900, 1300, 800, 1000, 600, 1100]);
+        assert_eq!(drops(&by_chance), None);
+    }
+
+    #[test]
+    fn connections_to_one_host_share_what_is_dropped_at_one_rate() {
+        let (mut own, mut other) = ([1000; 8], [1000; 8]);
+        for (second, less) in [100, 300, 0, 250, 400, 150, 350, 50]
+            .into_iter()
+            .enumerate()
+        {
+            (own[second], other[second]) = (1000 - less, 1000 + less);
+        }
+        let (own, mut beside) = (losing(own), Timeline::new());
+        for sample in losing(other).samples() {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 40_001).into(),
+                ..sample.key
+            };
+            beside.push(FlowSample {
+                key,
+                ..sample.clone()
+            });
+        }
+        let alone = Observation::of(&own);
+        assert_eq!(
+            drops_at_one_rate(&crate::observation::sender_view(&alone)),
+            None
+        );
+        let siblings = [&beside];
+        let together = Observation {
+            siblings: &siblings,
+            ..Observation::of(&own)
+        };
+        assert!(drops_at_one_rate(&crate::observation::sender_view(&together)).is_some());
     }
 
     #[test]

@@ -363,6 +363,24 @@ fn the_other_lock_is_kept() {
     assert_eq!(main.proposals[0].to, KnobValue::Number(2));
 }
 
+/// Autotuning that is switched on grows a window only when more is read in a round trip than in any
+/// before (`tcp_rcv_space_adjust`).
+#[test]
+fn autotuning_reaches_an_open_connection_that_never_read_more_than_its_window() {
+    let live = |most_read: u32| {
+        let mut scene = named("autotuning off");
+        scene.remote = scene
+            .remote
+            .map(|remote| edited(&remote, |s| s.rcv_space_bytes = Some(most_read)));
+        let report = report(&scene);
+        let main = report.main().expect("a verdict");
+        assert_eq!(main.diagnosis.id, "rmem-autotuning-off");
+        main.proposals[0].live
+    };
+    assert_eq!(live(14_600), Live::Now);
+    assert_eq!(live(1_000_000), Live::Reconnect);
+}
+
 fn edited(timeline: &Timeline, edit: impl Fn(&mut base::FlowSample)) -> Timeline {
     let mut changed = Timeline::new();
     for sample in timeline.samples() {

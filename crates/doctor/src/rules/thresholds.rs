@@ -157,6 +157,11 @@ pub(crate) const SPARSE_ACKS_PER_RTT: f64 = 4.0;
 pub(crate) const SPARSE_ACKS_WINDOW: u32 = 16;
 /// ... and so late: Linux delays an ACK by 40 ms at least, half of that in the mean.
 pub(crate) const SPARSE_ACKS_DELAY: Duration = Duration::from_millis(15);
+/// A late ACK is one of the timer where it is for this share of what is in flight, or more.
+pub(crate) const ACKED_AT_ONCE: f64 = 0.8;
+/// Of all the time, these are waited for in this share (the last look before each shows less of the
+/// wait than there was).
+pub(crate) const DELAYED_SHARE: f64 = 0.3;
 /// From the sender alone: a prompt reader takes one window per round trip; one that takes less than
 /// this share of it is slow.
 pub(crate) const PROMPT_READER_SHARE: f64 = 0.5;
@@ -369,6 +374,13 @@ pub(crate) const CUT: f64 = 0.8;
 pub(crate) const STEADY_CUTS: f64 = 0.08;
 /// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
 pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
+/// From so many losses on, the rates between them tell whether a path drops at one rate.
+pub(crate) const ONE_RATE_LOSSES: usize = 4;
+/// ... and from one fewer where so many segments are lost at a time.
+pub(crate) const LOST_TOGETHER: f64 = 4.0;
+/// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
+/// at one rate, 0.11 and more where losses are random).
+pub(crate) const LOSSES_SPREAD: f64 = 0.06;
 /// So many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 /// Rates are compared over steps of a round trip, and at least this,

@@ -182,7 +182,7 @@ fn status_text(report: &StatusReport) -> String {
             text.push_str(&files_text(&row.files));
             continue;
         }
-        let mut table = output::table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
+        let mut table = output::indented_table(&["  KNOB", "WHERE", "WAS", "SET TO", "STATE"]);
         for change in &row.changes {
             let knob = format!("  {}", change.knob);
             table.add_row([
@@ -203,7 +203,7 @@ fn files_text(files: &[FileRow]) -> String {
     if files.is_empty() {
         return String::new();
     }
-    let mut table = output::table(&["  SET AT EVERY BOOT BY", "STATE"]);
+    let mut table = output::indented_table(&["  SET AT EVERY BOOT BY", "STATE"]);
     for file in files {
         table.add_row([&format!("  {}", file.path.display()), &file.state]);
     }

@@ -240,14 +240,14 @@ fn undo_text(report: &UndoReport, nothing: &str) -> String {
             text.push_str("   no change\n");
         }
         if !transaction.changes.is_empty() {
-            let mut table = output::table(&["  KNOB", "WHERE", "RESULT"]);
+            let mut table = output::indented_table(&["  KNOB", "WHERE", "RESULT"]);
             for row in &transaction.changes {
                 table.add_row([&format!("  {}", row.knob), &row.target, &row.text]);
             }
             text.push_str(&output::render(&table));
         }
         if !transaction.files.is_empty() {
-            let mut table = output::table(&["  FILE", "RESULT"]);
+            let mut table = output::indented_table(&["  FILE", "RESULT"]);
             for row in &transaction.files {
                 table.add_row([&format!("  {}", row.path.display()), &row.text]);
             }
