@@ -1,7 +1,7 @@
 """Bulk transfers under BBR, captured at the sender, on the way, and at the receiver.
 
 Labels were written down before any of them was run. The first half is what rules may be fitted to;
-those whose names begin with `unseen` are run once, after that.
+those whose names begin with `later` were added, and run, after the rules were changed.
 """
 
 from commands import FILES, IPERF_SERVER, NGINX, client, iperf, programs
@@ -101,5 +101,55 @@ SITUATIONS = [
         "unseen-way-policed", program="iperf3", rate="200mbit", rtt="60ms", queue="2000p", **ROUTED,
         prepare=police("2500 kbytes/second", "50 kbytes"), server=IPERF_SERVER, client=iperf(),
         why="what exceeds 20 Mbit/s is dropped on arrival", watch=both(5201, POLICED, POLICED),
+    ),
+    Situation(
+        "later-way-rate-40m", program="nc", rate="40mbit", rtt="50ms", queue="1bdp", **ROUTED,
+        server=NC_SINK, client=NC_SOURCE, why="the path carries 40 Mbit/s",
+        watch=both(5000, FULL, FULL),
+    ),
+    Situation(
+        "later-way-rate-10m", rate="10mbit", rtt="150ms", queue="1bdp", **ROUTED,
+        server=programs("sink 5000"), client=client("source $S 5000 --request 65536"),
+        why="the path carries 10 Mbit/s", watch=both(5000, FULL, FULL),
+    ),
+    Situation(
+        "later-way-rate-60m", program="iperf3", rate="60mbit", rtt="30ms", queue="2bdp", **ROUTED,
+        server=IPERF_SERVER, client=iperf(), why="the path carries 60 Mbit/s",
+        watch=both(5201, FULL, FULL),
+    ),
+    Situation(
+        "later-way-window", rate="40mbit", rtt="60ms", **ROUTED,
+        server=programs("sink 5000 --rcvbuf 150000"),
+        client=client("source $S 5000 --request 65536"),
+        why="SO_RCVBUF of 150000, of which a window gets a part; the BDP is 300 kB",
+        watch=both(5000, FIXED_WINDOW, FIXED_WINDOW),
+    ),
+    Situation(
+        "later-way-sndbuf", rate="50mbit", rtt="50ms", **ROUTED, server=programs("sink 5000"),
+        client=client("source $S 5000 --request 65536 --sndbuf 80000"),
+        why="SO_SNDBUF of 80000, the BDP is 312 kB; packets do not tell it from a full window",
+        watch=both(5000, fault("sndbuf-locked"), HELD_BACK),
+    ),
+    Situation(
+        "later-way-application", program="iperf3", rate="40mbit", rtt="35ms", **ROUTED,
+        server=IPERF_SERVER, client=iperf("-b 20M"), why="iperf3 -b writes 20 of 40 Mbit/s",
+        watch=both(5201, PACED, HELD_BACK),
+    ),
+    Situation(
+        "later-way-paced", rate="50mbit", rtt="40ms", **ROUTED, server=programs("sink 5000"),
+        client=client("source $S 5000 --request 65536 --pacing 2500000"),
+        why="SO_MAX_PACING_RATE of 20 Mbit/s: one rate, and no queue",
+        watch=both(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "later-way-slow-reader", rate="50mbit", rtt="40ms", **ROUTED,
+        server=programs("sink 5000 --rate 2000000"),
+        client=client("source $S 5000 --request 65536"), why="the server reads 16 of 50 Mbit/s",
+        watch=both(5000, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "later-way-policed", program="nc", rate="200mbit", rtt="30ms", queue="2000p", **ROUTED,
+        prepare=police("5000 kbytes/second", "80 kbytes"), server=NC_SINK, client=NC_SOURCE,
+        why="what exceeds 40 Mbit/s is dropped on arrival", watch=both(5000, POLICED, POLICED),
     ),
 ]
