@@ -238,6 +238,13 @@ pub struct FlowSample {
 
     /// Smoothed round-trip time; delayed ACKs inflate it.
     pub srtt: Option<Duration>,
+    /// The newest single measurement of the round-trip time, from a source that shows these: a
+    /// capture that is not at the sender.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub last_rtt: Option<Duration>,
     /// Mean deviation of the round-trip time.
     pub rttvar: Option<Duration>,
     /// Smallest round-trip time of the last minutes.
@@ -423,6 +430,7 @@ impl FlowSample {
             send_queue_bytes: None,
             unread_bytes: None,
             srtt: None,
+            last_rtt: None,
             rttvar: None,
             min_rtt: None,
             rcv_rtt: None,
