@@ -28,6 +28,7 @@ import fresh
 import further
 import harder
 import hosts
+import midway
 import packages
 import seeming
 import services
@@ -39,7 +40,7 @@ from model import Healthy
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
-              *fresh.SITUATIONS, *unfamiliar.SITUATIONS]
+              *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS}
 HERE = Path(__file__).resolve().parent
@@ -104,6 +105,11 @@ class LabPath:
         ).stdout
         for route in filter(None, map(str.strip, shown.splitlines())):
             sh(f"ip -n {netns} route change {route} congctl {cc}")
+
+    def captured_at(self, ends):
+        """The ends, and the router between them, with their namespaces."""
+        between = [("router", self.router)] if self.router else []
+        return [*((end, self.netns[end]) for end in ends), *between]
 
     def write_configs(self):
         values = {"W": self.work, "S": self.address["server"], "C": self.address["client"]}
@@ -236,10 +242,11 @@ def judge_captures(binary, situation, folder, dumps, begin):
         whole = folder / f"{situation.name}.{end}.pcap"
         part = folder / f"{situation.name}.{end}.mid.pcap"
         captured.cut(whole, part, begin, end_of_look)
-        others = [watched.label for at, watched in situation.watch.items() if at != end]
-        label = captured.label(situation.watch[end].label, *others)
+        watched = situation.watch.get(end) or next(iter(situation.watch.values()))
+        others = [one.label for at, one in situation.watch.items() if at != end]
+        label = captured.label(watched.label, *others)
         for file in (whole, part):
-            port = f":{captured.port(situation.watch[end])}"
+            port = f":{captured.port(watched)}"
             found = rows(diagnose(binary, file, "(", "sport", "=", port, "or", "dport", "=", port,
                                   ")"))
             row = {
@@ -331,8 +338,8 @@ def run_one(binary, situation, folder, captures=False):
         path = LabPath(binary, situation)
         path.write_configs()
         path.do(situation.prepare)
-        for end in situation.watch if captures else ():
-            dumps[end] = captured.start(path.netns[end], folder / f"{situation.name}.{end}.pcap")
+        for end, netns in path.captured_at(situation.watch) if captures else ():
+            dumps[end] = captured.start(netns, folder / f"{situation.name}.{end}.pcap")
         for end, command in situation.server:
             path.start(end, command)
         time.sleep(situation.settle)

@@ -12,7 +12,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::{Instant, Limit, Rate};
+use crate::{Instant, KernelName, Limit, Rate};
 
 /// The two ends of a connection, as seen from the host that was sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,7 +166,7 @@ pub struct FlowSample {
     /// State of congestion control.
     pub congestion_state: Option<CongestionState>,
     /// Name of the congestion control, such as `cubic`.
-    pub congestion: Option<String>,
+    pub congestion: Option<KernelName>,
     /// What BBR knows, where it is the congestion control.
     pub bbr: Option<BbrState>,
 
@@ -184,7 +184,7 @@ pub struct FlowSample {
         feature = "serde",
         serde(default, skip_serializing_if = "Option::is_none")
     )]
-    pub upper: Option<String>,
+    pub upper: Option<KernelName>,
     /// Scale of the windows that the peer offers.
     pub snd_wscale: Option<u8>,
     /// Scale of the windows that we offer: the largest is `65535 << rcv_wscale`.
@@ -238,6 +238,13 @@ pub struct FlowSample {
 
     /// Smoothed round-trip time; delayed ACKs inflate it.
     pub srtt: Option<Duration>,
+    /// The newest single measurement of the round-trip time, from a source that shows these: a
+    /// capture that is not at the sender.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub last_rtt: Option<Duration>,
     /// Mean deviation of the round-trip time.
     pub rttvar: Option<Duration>,
     /// Smallest round-trip time of the last minutes.
@@ -423,6 +430,7 @@ impl FlowSample {
             send_queue_bytes: None,
             unread_bytes: None,
             srtt: None,
+            last_rtt: None,
             rttvar: None,
             min_rtt: None,
             rcv_rtt: None,

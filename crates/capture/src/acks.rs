@@ -45,6 +45,8 @@ pub(crate) struct Near {
     recent: [Option<Duration>; 2],
     count: u32,
     measured: Instant,
+    /// The newest of a stream, which had not waited for its program.
+    latest: Option<Duration>,
     /// The newest timestamp that was sent to it.
     newest: Option<u32>,
     /// A timestamp that was sent to it, and when; whether with payload, which is answered.
@@ -67,6 +69,11 @@ impl Near {
         let recent = self.recent.into_iter().flatten().min();
         let recent = recent.filter(|recent| now.since(self.measured) < *recent * 4);
         recent.unwrap_or(min).min(min * QUEUED_MAX)
+    }
+
+    /// How long it took last, where that is known and the capture is not at the end.
+    pub(crate) fn latest(&self) -> Option<Duration> {
+        self.latest.filter(|_| self.min >= Some(HERE))
     }
 
     /// Whether its packets say which ones of the other end it has.
@@ -119,6 +126,7 @@ impl Near {
             self.recent[0] = Some(self.recent[0].map_or(sample, |known| known.min(sample)));
             self.count += 1;
             self.measured = at;
+            self.latest = Some(sample);
         }
     }
 }

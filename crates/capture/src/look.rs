@@ -4,6 +4,8 @@
 //! program has not read. The congestion window and what was not sent are inferred from what the
 //! sender did next; what it waits for in between stays open until then.
 
+use core::time::Duration;
+
 use base::{FlowKey, FlowSample, Instant, Source, TcpState};
 
 use crate::end::End;
@@ -53,6 +55,12 @@ impl LookBudget {
     pub(crate) fn stretch(&self) -> u32 {
         (LOOKS_FREE / self.left.max(1)).min(STRETCH_MAX)
     }
+}
+
+/// What a packet and its answer took last, by what the sender's timestamps echo, where the capture
+/// is not at the sender: both ways, since an ACK and the data that it lets out pass the capture.
+fn round_trip(end: &End, other: &End) -> Option<Duration> {
+    Some(end.near.latest()? + other.near.min()?)
 }
 
 /// The sample of `end`, whose other end is `other`, which stands for so many `looks`; what it waits
@@ -109,6 +117,7 @@ pub(crate) fn look(
         snd_wnd_bytes: sender.window,
         rcv_wnd_bytes: end.scale(other).map(|scale| u32::from(end.window) << scale),
         srtt: rtt.srtt(),
+        last_rtt: round_trip(end, other),
         rttvar: rtt.srtt().map(|_| rtt.variation()),
         min_rtt: rtt.min(),
         rto: hears.then(|| rtt.rto_after(loss.backoff)),

@@ -221,6 +221,11 @@ impl Timeline {
         self.opening.map_or(0, |opening| opening.looks)
     }
 
+    /// The memory of its samples.
+    pub(crate) fn into_samples(self) -> impl Iterator<Item = Arc<FlowSample>> {
+        self.samples.into_iter()
+    }
+
     /// The samples, oldest first.
     pub fn samples(&self) -> impl DoubleEndedIterator<Item = &FlowSample> + ExactSizeIterator {
         self.samples.iter().map(|sample| &**sample)

@@ -40,9 +40,8 @@ fn compare() -> Result<(), Box<dyn Error>> {
     let rounds = from_env("ROUNDS", 15).max(9);
     let mut holders = start_holders(sockets)?;
     let mut diag = SockDiag::open()?;
-    let mut samples = Vec::new();
     let request = ScanRequest::default();
-    diag.scan_into(&request, &mut samples)?;
+    let samples = diag.scan(&request)?;
     println!("{} sockets seen, {rounds} rounds in turn", samples.len());
     let (mut ss, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -51,14 +50,16 @@ fn compare() -> Result<(), Box<dyn Error>> {
             None => println!("skipped: `ss` is not installed (package iproute2)"),
         }
         let begin = Clock.now();
-        diag.scan_into(&request, &mut samples)?;
+        diag.scan_each(&request, &mut |sample| {
+            std::hint::black_box(&sample);
+        })?;
         ours.push(Clock.now().since(begin));
         if ss.is_empty() {
             break;
         }
     }
     report("ss -tinmO", &mut ss);
-    report("SockDiag::scan_into", &mut ours);
+    report("SockDiag::scan_each", &mut ours);
     if let (Some(ss), Some(ours)) = (median(&ss), median(&ours)) {
         let ratio = ours.as_secs_f64() / ss.as_secs_f64();
         println!("ratio ours / ss: {ratio:.3} (aim: at most 0.333)");

@@ -5,6 +5,7 @@
 //! Requests that change something go through `netlink-bindings` elsewhere; this is for reading
 //! many small answers fast, without an allocation for each.
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -297,8 +298,13 @@ pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
 
 /// Text up to its first zero byte.
 pub(crate) fn text(bytes: &[u8]) -> String {
+    borrowed_text(bytes).into_owned()
+}
+
+/// The same without an allocation, where it is UTF-8.
+pub(crate) fn borrowed_text(bytes: &[u8]) -> Cow<'_, str> {
     let end = bytes.iter().position(|&byte| byte == 0);
-    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
 }
 
 #[cfg(test)]

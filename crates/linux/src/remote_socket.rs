@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
 
-use base::{FlowSample, Rate};
+use base::{FlowSample, KernelName, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -148,7 +148,7 @@ impl RemoteSocket {
             sample.max_pacing_rate = rate;
         }
         if let Ok(name) = sockopt::tcp_congestion(&self.fd) {
-            sample.congestion = Some(name);
+            sample.congestion = Some(KernelName::from(&*name));
         }
     }
 

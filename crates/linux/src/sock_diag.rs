@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
-use base::{BbrState, FlowKey, FlowSample, Instant, ListenerSample, Rate, TcpState};
+use base::{BbrState, FlowKey, FlowSample, Instant, KernelName, ListenerSample, Rate, TcpState};
 use rustix::io::Errno;
 use rustix::net::netlink::SOCK_DIAG;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::netlink_dump::{
-    Answer, Ask, Attributes, DUMP_ATTEMPTS, NetlinkSocket, text, u32_at, u64_at,
+    Answer, Ask, Attributes, DUMP_ATTEMPTS, NetlinkSocket, borrowed_text, u32_at, u64_at,
 };
 use crate::netns::NetnsHandle;
 use crate::tcp_info;
@@ -109,21 +109,21 @@ impl SockDiag {
     /// [`Error::Os`] where the kernel refuses, [`Error::Unsupported`] where it lacks TCP diagnosis.
     pub fn scan(&mut self, request: &ScanRequest) -> Result<Vec<FlowSample>> {
         let mut samples = Vec::new();
-        self.scan_into(request, &mut samples)?;
+        self.scan_each(request, &mut |sample| samples.push(sample))?;
         Ok(samples)
     }
 
-    /// As [`SockDiag::scan`], into a vector whose memory is used again; returns how many of them
-    /// are IPv6 sockets.
+    /// As [`SockDiag::scan`], but shows one after the other, as the kernel does: a list of
+    /// thousands would not fit into the nearest caches. Returns how many of them are IPv6 sockets.
+    /// Where the kernel says that a list was torn it is made again, and shown again.
     ///
     /// # Errors
     /// As [`SockDiag::scan`].
-    pub fn scan_into(
+    pub fn scan_each(
         &mut self,
         request: &ScanRequest,
-        samples: &mut Vec<FlowSample>,
+        take: &mut dyn FnMut(FlowSample),
     ) -> Result<usize> {
-        samples.clear();
         self.bound.clear();
         let families = if request.skip_ipv6 {
             &[AF_INET][..]
@@ -133,15 +133,17 @@ impl SockDiag {
         let mut of_last = 0;
         for &family in families {
             let body = scan_body(family, request);
-            let begin = samples.len();
             for _ in 0..DUMP_ATTEMPTS {
-                samples.truncate(begin);
+                of_last = 0;
                 let bound = &mut self.bound;
                 let answer = self
                     .netlink
                     .exchange((SOCK_DIAG_BY_FAMILY, Ask::All), &body, |_, message| {
                         // The kernel writes a part of the list when the part before it is taken.
-                        read_socket(Clock.now(), message, samples, bound);
+                        if let Some(sample) = read_socket(Clock.now(), message, bound) {
+                            of_last += 1;
+                            take(sample);
+                        }
                     })
                     .map_err(scan_error)?;
                 // After the last attempt what came is used: a busy host must not go unseen.
@@ -149,7 +151,6 @@ impl SockDiag {
                     break;
                 }
             }
-            of_last = samples.len() - begin;
         }
         Ok(if request.skip_ipv6 { 0 } else { of_last })
     }
@@ -193,16 +194,16 @@ impl SockDiag {
     ) -> Result<Option<FlowSample>> {
         let interface = cookie.and_then(|cookie| self.bound.get(&cookie)).copied();
         let body = one_body(key, cookie, interface);
-        let mut samples = Vec::new();
+        let mut shown = None;
         let bound = &mut self.bound;
         let answer = self
             .netlink
             .exchange((SOCK_DIAG_BY_FAMILY, Ask::One), &body, |_, message| {
-                read_socket(now, message, &mut samples, bound);
+                shown = read_socket(now, message, bound);
             });
         match answer {
             // Where the connection is gone the kernel may show the listener of its port.
-            Ok(_) => Ok(samples.pop().filter(|sample| sample.key == key)),
+            Ok(_) => Ok(shown.filter(|sample| sample.key == key)),
             Err(Errno::NOENT | Errno::STALE) => Ok(None),
             Err(errno) => Err(scan_error(errno)),
         }
@@ -232,7 +233,7 @@ impl ClosedSockets {
         let (mut samples, mut bound) = (Vec::new(), BTreeMap::new());
         self.netlink.told(|kind, message| {
             if kind == SOCK_DIAG_BY_FAMILY {
-                read_socket(now, message, &mut samples, &mut bound);
+                samples.extend(read_socket(now, message, &mut bound));
             }
         });
         // Of a listener, and of a connection that was never there, there is nothing to tell.
@@ -308,24 +309,15 @@ fn one_body(key: FlowKey, cookie: Option<u64>, interface: Option<u32>) -> Vec<u8
     body
 }
 
-/// Appends the socket that one `struct inet_diag_msg` with its attributes tells of; nothing where
-/// the message is cut short.
-fn read_socket(
-    now: Instant,
-    message: &[u8],
-    samples: &mut Vec<FlowSample>,
-    bound: &mut BTreeMap<u64, u32>,
-) {
-    let (Some(head), Some(attributes)) =
-        (message.get(..MESSAGE_BYTES), message.get(MESSAGE_BYTES..))
-    else {
-        return;
-    };
+/// The socket that one `struct inet_diag_msg` with its attributes tells of; `None` where the
+/// message is cut short.
+fn read_socket(now: Instant, message: &[u8], bound: &mut BTreeMap<u64, u32>) -> Option<FlowSample> {
+    let (head, attributes) = message.split_at_checked(MESSAGE_BYTES)?;
     let word = |offset| u32_at(head, offset).unwrap_or(0);
     let interface = word(40);
     let cookie = u64::from(word(44)) | u64::from(word(48)) << 32;
-    samples.push(FlowSample::empty(now, flow_key(head, interface)));
-    let sample = samples.last_mut().expect("just pushed");
+    let mut shown = FlowSample::empty(now, flow_key(head, interface));
+    let sample = &mut shown;
     sample.cookie = Some(cookie);
     sample.state = tcp_info::tcp_state(head[1]);
     sample.uid = Some(word(64));
@@ -337,12 +329,12 @@ fn read_socket(
     for (number, payload) in Attributes(attributes) {
         match number {
             INET_DIAG_INFO => tcp_info::fill(sample, payload),
-            INET_DIAG_CONG => sample.congestion = Some(text(payload)),
+            INET_DIAG_CONG => sample.congestion = Some(KernelName::from(&*borrowed_text(payload))),
             INET_DIAG_SKMEMINFO => fill_memory(sample, payload),
             INET_DIAG_ULP_INFO => {
                 let mut inner = Attributes(payload);
                 let name = inner.find(|(number, _)| *number == INET_ULP_INFO_NAME);
-                sample.upper = name.map(|(_, name)| text(name));
+                sample.upper = name.map(|(_, name)| KernelName::from(&*borrowed_text(name)));
             }
             INET_DIAG_BBRINFO => sample.bbr = bbr_state(payload),
             INET_DIAG_CGROUP_ID => sample.cgroup_id = u64_at(payload, 0),
@@ -361,6 +353,7 @@ fn read_socket(
             sample.send_queue_bytes = Some(word(60));
         }
     }
+    Some(shown)
 }
 
 /// `skmeminfo`, in the order of `include/uapi/linux/sock_diag.h`.
@@ -450,9 +443,7 @@ mod tests {
     }
 
     fn read(message: &[u8]) -> Option<FlowSample> {
-        let mut samples = Vec::new();
-        read_socket(Instant::ZERO, message, &mut samples, &mut BTreeMap::new());
-        samples.pop()
+        read_socket(Instant::ZERO, message, &mut BTreeMap::new())
     }
 
     fn v4(octets: [u8; 4]) -> [u8; 16] {

@@ -147,10 +147,6 @@ pub struct WatchProgress<'w> {
     pub elapsed: Duration,
     /// Time that it will take in all.
     pub duration: Duration,
-    /// Flows seen so far that match.
-    pub flows: usize,
-    /// Samples taken of them so far.
-    pub samples: usize,
     /// How often all of them were looked at.
     pub looks: u64,
     /// What was seen of each of them so far.
@@ -166,6 +162,12 @@ pub struct Tracks<'w> {
 }
 
 impl<'w> Tracks<'w> {
+    /// Looks at them that are kept.
+    #[must_use]
+    pub fn samples(self) -> usize {
+        self.iter().map(|track| track.samples.len()).sum()
+    }
+
     /// Each of them, also those that have ended, in the order of their cookies.
     pub fn iter(self) -> impl Iterator<Item = &'w Track> {
         let matching = self.flows.values().filter(|followed| followed.matches);
@@ -245,12 +247,10 @@ struct Watcher<'a> {
     diag: SockDiag,
     /// `None` where the kernel does not let us.
     closed: Option<Closing>,
-    /// Empty; kept for the memory of the last list of all sockets.
-    listed: Vec<FlowSample>,
-    /// How many sockets were in it, and how many of them are followed.
+    /// How many sockets were in the last list of all sockets, and when that was.
     listed_count: usize,
-    /// When that was.
     listed_at: Instant,
+    /// How many of them are followed.
     live: usize,
     /// How many of them do not sleep.
     awake: usize,
@@ -322,7 +322,6 @@ impl<'a> Watcher<'a> {
             diag: SockDiag::open()?,
             // Of a program that is run every connection is wanted.
             closed: Closing::open(request.announced.is_some()),
-            listed: Vec::new(),
             listed_count: 0,
             listed_at: began,
             live: 0,
@@ -457,31 +456,38 @@ impl<'a> Watcher<'a> {
 
     /// Lists all sockets, which also finds new ones.
     fn look_at_all(&mut self, now: Instant, last: bool) -> Result<()> {
-        let mut listed = std::mem::take(&mut self.listed);
         let since = now.since(self.ipv6_listed);
         self.scan.skip_ipv6 = !self.has_ipv6 && !last && since < LIST_IPV6_EVERY;
+        for followed in self.flows.values_mut() {
+            followed.flow.ended = true;
+        }
+        (self.listed_count, self.listed_at) = (0, now);
+        let mut others = Vec::new();
+        let mut take = |sample: FlowSample| {
+            self.listed_count += 1;
+            match self.flows.get_mut(&sample.cookie.unwrap_or_default()) {
+                Some(followed) => {
+                    let is_more = followed.keep(sample, self.looks, &mut self.book);
+                    self.samples += usize::from(is_more);
+                }
+                None => others.push(sample),
+            }
+        };
         let (diag, scan) = (&mut self.diag, &self.scan);
-        let ipv6 = self.pace_scan.run(|| diag.scan_into(scan, &mut listed))?;
+        let ipv6 = self.pace_scan.run(|| diag.scan_each(scan, &mut take))?;
         if !self.scan.skip_ipv6 {
             self.has_ipv6 = ipv6 > 0;
             self.ipv6_listed = now;
         }
-        for followed in self.flows.values_mut() {
-            followed.flow.ended = true;
-        }
-        (self.listed_count, self.listed_at) = (listed.len(), now);
-        for sample in listed.drain(..) {
+        for sample in others {
             let cookie = sample.cookie.unwrap_or_default();
-            if let Some(followed) = self.flows.get_mut(&cookie) {
-                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
-            } else if let Some(mut followed) = self.admit(&sample) {
+            if let Some(mut followed) = self.admit(&sample) {
                 self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
                 self.flows.insert(cookie, followed);
             }
         }
-        self.listed = listed;
         let live = || self.flows.values().filter(|one| !one.flow.ended);
-        let (all, asleep) = (live().count(), live().filter(|one| one.is_asleep()).count());
+        let (all, asleep) = (live().count(), live().filter(|one| one.is_asleep).count());
         (self.live, self.awake) = (all, all - asleep);
         self.book.refresh(Clock.now())?;
         self.settle();
@@ -493,7 +499,7 @@ impl<'a> Watcher<'a> {
         let awake = self
             .flows
             .iter()
-            .filter(|(_, followed)| !followed.flow.ended && !followed.is_asleep());
+            .filter(|(_, followed)| !followed.flow.ended && !followed.is_asleep);
         let asked: Vec<_> = awake
             .map(|(&cookie, followed)| (cookie, followed.flow.key))
             .collect();
@@ -553,6 +559,8 @@ impl<'a> Watcher<'a> {
             flow,
             look: self.looks,
             matches: matches == Some(true),
+            is_asleep: false,
+            option_reads: self.book.reads_before(cookie),
         })
     }
 
@@ -592,7 +600,7 @@ impl<'a> Watcher<'a> {
             if last.nodelay.is_none() && !flow.owners.is_empty() && flow.samples.len() == 1 {
                 book.note_near(&flow.owners);
                 let mut last = last.clone();
-                book.fill(flow, &mut last);
+                book.fill(flow, &mut last, &mut track.option_reads);
                 flow.samples.replace_last(last);
             }
             true
@@ -643,7 +651,6 @@ impl<'a> Watcher<'a> {
     }
 
     fn progress(&self, now: Instant) -> WatchProgress<'_> {
-        // Not `self.samples`, in which those on trial count.
         let tracks = Tracks {
             flows: &self.flows,
             untold: self.untold,
@@ -651,8 +658,6 @@ impl<'a> Watcher<'a> {
         WatchProgress {
             elapsed: now.since(self.began),
             duration: self.request.duration,
-            flows: tracks.iter().count(),
-            samples: tracks.iter().map(|track| track.samples.len()).sum(),
             looks: self.looks,
             tracks,
         }

@@ -411,9 +411,9 @@ fn a_stalling_program_is_watched_with_its_owner() {
             request.sysctls = &["net.ipv4.tcp_wmem"];
             let mut steps = Vec::new();
             let watched = watch_until(&request, |step| {
-                let seen = step.tracks.iter().map(|track| track.samples.len()).sum();
-                steps.push((step.flows, step.samples, seen, step.looks));
-                step.samples >= 20
+                let samples = step.tracks.samples();
+                steps.push((step.tracks.iter().count(), samples, step.looks));
+                samples >= 20
             });
             assert_eq!(watched.flows.len(), 1, "{watched:?}");
             let flow = &watched.flows[0];
@@ -441,9 +441,9 @@ fn a_stalling_program_is_watched_with_its_owner() {
             assert!(delayed(last) > delayed(first));
             assert!(first.at <= oldest.at);
             assert!(first.sysctls.contains_key("net.ipv4.tcp_wmem"));
-            let (flows, samples, seen, looks): (usize, usize, usize, u64) =
+            let (flows, samples, looks): (usize, usize, u64) =
                 *steps.last().expect("progress is told");
-            assert_eq!((flows, samples), (1, seen));
+            assert_eq!((flows, samples), (1, flow.samples.len()));
             assert!(looks >= samples as u64, "{looks} {samples}");
         });
     });
@@ -460,7 +460,7 @@ fn a_process_that_exits_ends_the_watch_with_what_was_seen() {
             let request = WatchRequest::new(by_pid, Duration::from_secs(60));
             // Not reaped before the watch has ended: a zombie is gone all the same.
             let mut kill_when_seen = |step: WatchProgress| {
-                if step.samples >= 2 {
+                if step.tracks.samples() >= 2 {
                     program.child.kill().expect("our own child");
                 }
             };
@@ -488,7 +488,7 @@ fn flows_that_live_shorter_than_the_window_are_kept() {
             });
             let text = format!("pid = {} and dport = :{}", program.pid(), address.port());
             let request = WatchRequest::new(filter(&text), Duration::from_secs(60));
-            let watched = watch_until(&request, |step| step.flows >= 8);
+            let watched = watch_until(&request, |step| step.tracks.iter().count() >= 8);
             // Before anything is claimed: the server would wait for ever for another client.
             over.store(true, Ordering::Relaxed);
             drop(program);
@@ -517,7 +517,7 @@ fn watching_does_not_keep_a_closed_connection_open() {
                 let mut request = WatchRequest::new(by_port, Duration::from_secs(60));
                 request.stop = Some(stop);
                 let mut tell = |step: WatchProgress| {
-                    if step.samples > 0 {
+                    if step.tracks.samples() > 0 {
                         // Only the first is waited for.
                         let _ = seen.send(());
                     }

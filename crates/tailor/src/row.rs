@@ -227,7 +227,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
                 .owners
                 .first()
                 .map(|owner| owner.process.command.clone()),
-            upper: timeline.latest(|s| s.upper.clone()),
+            upper: timeline.latest(|s| s.upper.map(|name| name.to_string())),
             direction,
             idle: is_idle(&timeline),
             both_ends_seen: ends.remote.is_some(),

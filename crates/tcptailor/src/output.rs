@@ -121,7 +121,7 @@ impl Output {
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         unless_reader_left(if self.is_json() {
-            write_stdout(&document(name, body)?)
+            write_json(&document(name, body)?)
         } else if self.is_quiet() {
             self.print(results_only(&human()))
         } else {
@@ -164,7 +164,7 @@ impl Output {
 
     /// Prints a line of JSON, of a document that is made of lines.
     pub(crate) fn json_line<T: Serialize>(&self, row: &T) -> anyhow::Result<()> {
-        write_stdout(&serde_json::to_string(row).context("writing JSON")?)
+        write_json(&serde_json::to_string(row).context("writing JSON")?)
     }
 
     /// Prints a line on stdout while a command runs; with `--json` nothing.
@@ -224,7 +224,17 @@ pub(crate) fn unless_reader_left(printed: anyhow::Result<()>) -> anyhow::Result<
 }
 
 fn write_stdout(text: &str) -> anyhow::Result<()> {
-    match write_lines(&mut anstream::stdout().lock(), text) {
+    written(write_lines(&mut anstream::stdout().lock(), text))
+}
+
+/// JSON has neither colours nor control characters. To look for them in a document of thousands of
+/// connections takes as long as to read their packets.
+fn write_json(text: &str) -> anyhow::Result<()> {
+    written(write_lines(&mut io::stdout().lock(), text))
+}
+
+fn written(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderLeft.into()),
         result => result.context("writing to stdout"),
     }

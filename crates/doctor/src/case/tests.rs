@@ -149,7 +149,7 @@ fn one_pass_tells_of_a_connection_what_its_timeline_does() {
         let facts = Facts::of(&track);
         assert_eq!(
             facts,
-            Facts::of_timeline(&timeline_of(&track)),
+            Facts::of_timeline(&timeline_of(&track, &mut Vec::new())),
             "seed {seed}"
         );
         busy += u32::from(facts.carries && facts.hears);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::{FlowSample, Instant};
 
 use super::SIBLINGS_MAX;
-use crate::recording::Track;
+use crate::recording::{Track, placed};
 use crate::rules::thresholds;
 use crate::timeline::{Before, Taken, Timeline};
 
@@ -18,6 +18,8 @@ use crate::timeline::{Before, Taken, Timeline};
 const SAMPLES_KEPT: usize = 4096;
 /// A connection is judged beside this many siblings, and by its other end.
 const TIMELINES_KEPT: usize = 2 * SIBLINGS_MAX + 2;
+/// Memory of samples that is kept for the next timelines.
+const SPARE_MAX: usize = 1024;
 /// So many more, since it takes a step for each that is kept to find those that may go.
 const TIMELINES_MORE: usize = 16;
 
@@ -42,7 +44,7 @@ impl Facts {
     /// Those of a connection, without a timeline of it where that would keep all its samples.
     pub(super) fn of(track: &Track) -> Self {
         if track.samples.len() > thresholds::SAMPLES_KEPT {
-            return Self::of_timeline(&timeline_of(track));
+            return Self::of_timeline(&timeline_of(track, &mut Vec::new()));
         }
         let mut sums = Sums::default();
         track.samples.each(|sample| sums.take(sample));
@@ -139,6 +141,9 @@ struct Kept {
     timelines: BTreeMap<usize, (u64, Arc<Timeline>)>,
     samples: usize,
     asked: u64,
+    /// Memory of samples that nothing holds any more: to give it back and ask for it again takes
+    /// longer than to unpack them.
+    spare: Vec<Arc<FlowSample>>,
 }
 
 impl Timelines {
@@ -151,7 +156,7 @@ impl Timelines {
             *last = asked;
             return Arc::clone(timeline);
         }
-        let timeline = Arc::new(timeline_of(track));
+        let timeline = Arc::new(timeline_of(track, &mut kept.spare));
         kept.samples += timeline.samples().len();
         kept.timelines.insert(index, (asked, Arc::clone(&timeline)));
         kept.forget_some();
@@ -171,16 +176,25 @@ impl Kept {
         let gone = (asked.len() / 8).clamp(1, asked.len() - TIMELINES_KEPT);
         let (_, newest_gone, _) = asked.select_nth_unstable(gone - 1);
         let newest_gone = *newest_gone;
-        self.timelines.retain(|_, (asked, _)| *asked > newest_gone);
+        let all = std::mem::take(&mut self.timelines).into_iter();
+        let (left, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.partition(|(_, (asked, _))| *asked > newest_gone);
+        self.timelines = left;
+        for (_, timeline) in gone.into_values() {
+            let room = SPARE_MAX.saturating_sub(self.spare.len());
+            // Where somebody holds the timeline, its memory goes with that.
+            let samples = Arc::into_inner(timeline).map(Timeline::into_samples);
+            self.spare.extend(samples.into_iter().flatten().take(room));
+        }
         let left = self.timelines.values();
         self.samples = left.map(|(_, timeline)| timeline.samples().len()).sum();
     }
 }
 
-pub(super) fn timeline_of(track: &Track) -> Timeline {
+pub(super) fn timeline_of(track: &Track, spare: &mut Vec<Arc<FlowSample>>) -> Timeline {
     let mut timeline = Timeline::new();
-    for sample in &track.samples {
-        timeline.push(sample);
-    }
+    track.samples.each(|sample| {
+        timeline.push(placed(spare.pop(), sample.clone()));
+    });
     timeline
 }

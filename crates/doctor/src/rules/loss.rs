@@ -371,7 +371,7 @@ fn is_explained(sender: &Timeline, retransmitted: u64) -> bool {
 /// one that takes losses for congestion could have at this rate of losses (RFC 5681 as in RFC 9438
 /// section 4.3, CUBIC as in equation 6 of it): then it is none.
 fn exceeds_response(sender: &Timeline, cuts: &WindowCuts) -> Option<bool> {
-    if sender.latest(|s| s.congestion.clone()).is_some() {
+    if sender.latest(|s| s.congestion).is_some() {
         return Some(false);
     }
     let out = f64::from(sender.median(|s| s.unacked_pkts)?);
@@ -452,7 +452,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
             )
             .row_if(
                 "congestion",
-                view.sent(|s| s.congestion.clone()),
+                view.sent(|s| s.congestion.map(|name| name.to_string())),
                 "one that tolerates loss",
             )
             .next(next_limit(view, Limit::Recovery))

@@ -7,7 +7,9 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
-use super::steady::{arrives_at_one_rate, drops_at_one_rate, round_trips_follow_window};
+use super::steady::{
+    arrives_at_one_rate, drops_at_one_rate, round_trips_follow_window, round_trips_probe,
+};
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
@@ -534,6 +536,10 @@ fn steady_arrivals(view: &View<'_>) -> Option<Sign> {
     if arrives_at_one_rate(view) {
         let shown = "one rate, however fast packets are sent".into();
         return Some(("bytes_acked", shown, "as fast as they are sent".into()));
+    }
+    if round_trips_probe(view) {
+        let shown = "longer in one of eight, at one rate".into();
+        return Some(("srtt", shown, "no relation to what is sent".into()));
     }
     round_trips_follow_window(view).then(|| {
         let shown = "the RTT grows with the window, and the rate does not".into();

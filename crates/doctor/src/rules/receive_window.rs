@@ -197,7 +197,7 @@ pub(crate) fn reader_sets_pace(sender: &Timeline) -> bool {
 }
 
 fn is_bbr(sender: &Timeline) -> bool {
-    let name = sender.latest(|s| s.congestion.clone());
+    let name = sender.latest(|s| s.congestion);
     name.is_some_and(|name| name.starts_with("bbr"))
 }
 

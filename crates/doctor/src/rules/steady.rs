@@ -11,7 +11,8 @@ use base::{CongestionState, FlowSample, Instant, Source};
 
 use super::thresholds::{
     ARRIVALS_SPREAD, FOLLOWS_CORRELATION, FOLLOWS_SLOPE, FOLLOWS_SPREAD, LOSSES_SPREAD,
-    LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, SENDING_SPREAD, SENDING_TIMES,
+    LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION,
+    PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, SENDING_SPREAD, SENDING_TIMES,
     STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
@@ -32,6 +33,46 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
         Some(spreads.arrived <= ARRIVALS_SPREAD && spreads.sent >= varies)
     };
     is_so() == Some(true)
+}
+
+/// Whether packets alone were seen, full ones that arrive at one rate, while round trips are longer
+/// in one of about eight, again and again: BBR sends a quarter more for a round trip of eight
+/// (`bbr_pacing_gain`), and that waits in a queue. It shows behind the bottleneck, where all
+/// packets come at its rate, however they were sent.
+pub(crate) fn round_trips_probe(view: &View<'_>) -> bool {
+    let probe = || {
+        let sender = view.sender?;
+        let mss = f64::from(sender.mss_bytes()?);
+        let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
+        let min_rtt = sender.min_rtt()?;
+        if sender.last()?.source != Source::Capture || !is_full || min_rtt < PROBING_RTT {
+            return None;
+        }
+        let (end, half) = (sender.last()?.at, sender.interval() / 2);
+        let times = steps(end, half, min_rtt)?;
+        let trips = means_between(sender, &times, |s| s.last_rtt)?;
+        let cycles = trips.len() >= PROBING_ROUNDS;
+        let mut sorted = trips.clone();
+        sorted.sort_by(f64::total_cmp);
+        let swing = sorted[sorted.len() * 15 / 16] - sorted[sorted.len() / 2];
+        let is_steady = Spreads::of(sender)?.arrived <= ONE_RATE_SPREAD;
+        let swings = swing >= min_rtt.as_secs_f64() * PROBING_SWING;
+        Some(is_steady && cycles && swings && has_cycle_of_eight(&trips))
+    };
+    probe() == Some(true)
+}
+
+/// Whether values come again after about eight, and not after fewer.
+fn has_cycle_of_eight(values: &[f64]) -> bool {
+    let (mean, variance) = mean_and_variance(values);
+    let after = |lag: usize| {
+        let pairs = values.iter().zip(values.iter().skip(lag));
+        let products = pairs.map(|(x, y)| (x - mean) * (y - mean));
+        products.sum::<f64>() / (values.len() - lag) as f64 / variance
+    };
+    let best = PROBING_CYCLE.map(after).into_iter().fold(0.0, f64::max);
+    let sooner = (2..=5).map(after).fold(0.0, f64::max);
+    best >= PROBING_CORRELATION && sooner < best / 2.0
 }
 
 /// Whether round trips become longer as the congestion window grows, and no more arrives. A window
@@ -184,6 +225,34 @@ fn counted_between(
     Some(counts.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
+/// The mean of what was seen from each time to the next one, in seconds; that before it where
+/// nothing was. `None` where nothing is known.
+fn means_between(
+    timeline: &Timeline,
+    times: &[Instant],
+    read: impl Fn(&FlowSample) -> Option<Duration>,
+) -> Option<Vec<f64>> {
+    let known = |s: &FlowSample| Some((s.at, read(s)?.as_secs_f64()));
+    let from = *times.first()?;
+    let mut samples = timeline.samples().filter_map(known).peekable();
+    let mut last = samples.peek()?.1;
+    while let Some((_, value)) = samples.next_if(|(at, _)| *at < from) {
+        last = value;
+    }
+    let mut means = Vec::with_capacity(times.len());
+    for &until in &times[1..] {
+        let (mut sum, mut count) = (0.0, 0.0);
+        while let Some((_, value)) = samples.next_if(|(at, _)| *at < until) {
+            (sum, count) = (sum + value, count + 1.0);
+        }
+        if count > 0.0 {
+            last = sum / count;
+        }
+        means.push(last);
+    }
+    Some(means)
+}
+
 fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -240,6 +309,41 @@ mod tests {
         assert!(is_full(&probing(0.0)));
         assert!(is_full(&probing(0.2)));
         assert!(!is_full(&probing(1.0)), "a path with room passes all");
+    }
+
+    /// What arrives behind the bottleneck: all at one rate. In one round trip of `period` the round
+    /// trips are longer by this share, and shorter again in the next one.
+    fn behind(period: u32, share: f64) -> Timeline {
+        let mut timeline = Timeline::new();
+        let looks = probing(0.0);
+        for (look, sample) in (0..800_u32).zip(looks.samples()) {
+            let extra = match look / 4 % period {
+                0 => share,
+                1 => share / 2.0,
+                _ => 0.0,
+            };
+            timeline.push(FlowSample {
+                bytes_sent: sample.bytes_acked,
+                last_rtt: Some(RTT.mul_f64(1.0 + extra)),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn round_trips_that_are_longer_in_one_of_eight_are_those_of_a_queue() {
+        let probes = |timeline: &Timeline| {
+            let seen = Observation::of(timeline);
+            round_trips_probe(&crate::observation::sender_view(&seen))
+        };
+        assert!(probes(&behind(8, 0.2)));
+        assert!(!is_full(&behind(8, 0.2)), "nothing shows in what is sent");
+        assert!(!probes(&behind(8, 0.02)), "no queue");
+        for period in [3, 4, 13] {
+            assert!(!probes(&behind(period, 0.2)), "another cycle: {period}");
+        }
+        assert!(!probes(&behind(1, 0.2)), "all of them are as long");
     }
 
     /// The window grows by a tenth in 8 s, and round trips grow by this share of that.

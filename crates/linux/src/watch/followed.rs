@@ -21,6 +21,10 @@ pub(super) struct Followed {
     pub(super) look: u64,
     /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
     pub(super) matches: bool,
+    /// Nothing was to be seen of it for long, up to the last look.
+    pub(super) is_asleep: bool,
+    /// How often the options of its socket were read.
+    pub(super) option_reads: u8,
 }
 
 impl Followed {
@@ -37,7 +41,8 @@ impl Followed {
             book.note_near(&flow.owners);
         }
         flow.ended = false;
-        book.fill(flow, &mut sample);
+        book.fill(flow, &mut sample, &mut self.option_reads);
+        self.is_asleep = has_slept(&sample);
         add(&mut flow.samples, sample)
     }
 
@@ -45,16 +50,13 @@ impl Followed {
     pub(super) fn is_settled(&self) -> bool {
         self.matches && !self.flow.owners.is_empty() && self.flow.samples.len() > 1
     }
+}
 
-    /// Whether nothing was to be seen of it for long.
-    pub(super) fn is_asleep(&self) -> bool {
-        let last = self.flow.samples.last();
-        last.is_some_and(|last| {
-            let idle = last.since_data_sent.min(last.since_data_received);
-            let is_quiet = last.unacked_pkts == Some(0) && last.notsent_bytes == Some(0);
-            is_quiet && idle >= Some(ASLEEP_AFTER)
-        })
-    }
+/// Whether a look shows that nothing was to be seen for long.
+fn has_slept(last: &FlowSample) -> bool {
+    let idle = last.since_data_sent.min(last.since_data_received);
+    let is_quiet = last.unacked_pkts == Some(0) && last.notsent_bytes == Some(0);
+    is_quiet && idle >= Some(ASLEEP_AFTER)
 }
 
 /// Appends a sample; whether there is one more than before. Of a connection on which nothing has
@@ -111,13 +113,15 @@ mod tests {
             },
             look: 0,
             matches: true,
+            is_asleep: false,
+            option_reads: 0,
         };
         let mut book = OwnerBook::default();
         let mut keep = |idle: Duration, look: u64| {
             followed.keep(idle_for(idle), look, &mut book);
             let samples = &followed.flow.samples;
             let looks = samples.iter().map(|sample| sample.looks).sum::<u32>();
-            (followed.is_asleep(), samples.len(), looks)
+            (followed.is_asleep, samples.len(), looks)
         };
         let asleep = ASLEEP_AFTER + Duration::from_millis(1);
         assert_eq!(keep(Duration::from_millis(10), 0), (false, 1, 1));

@@ -152,7 +152,7 @@ pub(super) struct OwnerBook {
     /// Processes that hold watched flows.
     near: BTreeSet<u32>,
     held: BTreeMap<u32, OwnerProcess>,
-    /// How often the options of a flow were read, by its cookie.
+    /// How often the options of a flow were read before this watch, by its cookie.
     reads: BTreeMap<u64, u8>,
     /// Those that were read last.
     options: BTreeMap<u64, Options>,
@@ -276,7 +276,8 @@ impl OwnerBook {
 
     /// Fills what the owner's descriptor and the owner's process show. The socket is held only for
     /// this moment: a second handle kept open would keep the connection from ending.
-    pub(super) fn fill(&mut self, flow: &mut Track, sample: &mut FlowSample) {
+    /// `reads` says how often its options were read.
+    pub(super) fn fill(&mut self, flow: &mut Track, sample: &mut FlowSample, reads: &mut u8) {
         let (Some(inode), Some(first)) = (sample.inode, flow.owners.first()) else {
             return;
         };
@@ -286,7 +287,7 @@ impl OwnerBook {
         {
             options.fill(sample);
         }
-        if flow.options_error.is_some() || !self.wants_options(flow, sample) {
+        if flow.options_error.is_some() || !wants_options(reads, flow, sample) {
             return;
         }
         for owner in &flow.owners {
@@ -308,23 +309,9 @@ impl OwnerBook {
         self.wanted.insert(inode);
     }
 
-    /// Whether the owner's descriptor is to be taken for this sample: where the flow is seen for
-    /// the first time, once more when its program has had time to set its options, and where only
-    /// `TCP_CORK` can tell why data waits. Taking it each time would delay the end of connections.
-    fn wants_options(&mut self, flow: &Track, sample: &FlowSample) -> bool {
-        let looks_corked = sample.unacked_pkts == Some(0)
-            && sample.notsent_bytes > Some(0)
-            && sample.notsent_bytes < sample.snd_mss_bytes;
-        // Far away in memory: read seldom.
-        let first = || flow.samples.first().map_or(sample.at, |first| first.at);
-        let reads = self.reads.entry(flow.cookie).or_insert(0);
-        let wanted = match *reads {
-            0 => true,
-            1 => sample.at.since(first()) >= OPTIONS_SETTLED,
-            _ => false,
-        };
-        *reads += u8::from(wanted);
-        wanted || looks_corked
+    /// How often the options of this flow were read before this watch.
+    pub(super) fn reads_before(&self, cookie: u64) -> u8 {
+        self.reads.get(&cookie).copied().unwrap_or(0)
     }
 
     /// The processor time of a process: a file to read, so not with each sample.
@@ -366,6 +353,24 @@ impl OwnerBook {
         result?.read_options(sample);
         Ok(())
     }
+}
+
+/// Whether the owner's descriptor is to be taken for this sample: where the flow is seen for the
+/// first time, once more when its program has had time to set its options, and where only
+/// `TCP_CORK` can tell why data waits. Taking it each time would delay the end of connections.
+fn wants_options(reads: &mut u8, flow: &Track, sample: &FlowSample) -> bool {
+    let looks_corked = sample.unacked_pkts == Some(0)
+        && sample.notsent_bytes > Some(0)
+        && sample.notsent_bytes < sample.snd_mss_bytes;
+    // Far away in memory: read seldom.
+    let first = || flow.samples.first().map_or(sample.at, |first| first.at);
+    let wanted = match *reads {
+        0 => true,
+        1 => sample.at.since(first()) >= OPTIONS_SETTLED,
+        _ => false,
+    };
+    *reads += u8::from(wanted);
+    wanted || looks_corked
 }
 
 #[cfg(test)]
@@ -421,7 +426,7 @@ mod tests {
             book
         };
         assert!(kept(60).options.is_empty(), "few are read anew");
-        let mut book = kept(501);
+        let book = kept(501);
         assert!(!book.options.contains_key(&35), "too old");
         assert!(!book.options.contains_key(&100), "its connection is gone");
         let mut sample = look(36, None);
@@ -429,7 +434,7 @@ mod tests {
             samples: doctor::Samples::new(),
             ..track(8)
         };
-        assert!(!book.wants_options(&new, &sample));
+        assert!(!wants_options(&mut book.reads_before(8), &new, &sample));
         book.options[&8].fill(&mut sample);
         assert_eq!(sample.nodelay, Some(true));
     }

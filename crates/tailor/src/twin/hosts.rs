@@ -131,7 +131,7 @@ fn take(settings: &mut Settings, recording: &Recording, track: Option<&Track>) {
     if flag(|s| s.nodelay) == Some(true) {
         put(settings, "nodelay", KnobValue::Flag(true));
     }
-    let congestion = looks.iter().find_map(|s| s.congestion.clone());
+    let congestion = looks.iter().find_map(|s| s.congestion);
     let congestion = congestion.map_or_else(|| CONGESTION.to_owned(), |name| plain_name(&name));
     put(settings, "congestion", KnobValue::Name(congestion));
     // What the kernel tells is twice what was asked for (`sock_setsockopt`).
