@@ -90,7 +90,7 @@
 
   const plots = document.querySelectorAll("[data-series]");
   for (const element of plots) follow(element);
-  const words = plots.length === 1 ? "plot over time" : "plots over time";
-  status.textContent = plots.length + " " + words + " can be read to the point.";
+  const noun = plots.length === 1 ? "plot" : "plots";
+  status.textContent = plots.length + " " + noun + " over time can be read to the point.";
   status.dataset.state = "ready";
 })();
