@@ -203,7 +203,7 @@ fn files_text(files: &[FileRow]) -> String {
     if files.is_empty() {
         return String::new();
     }
-    let mut table = output::indented_table(&["  SET AT EVERY BOOT BY", "STATE"]);
+    let mut table = output::table(&["  SET AT EVERY BOOT BY", "STATE"]);
     for file in files {
         table.add_row([&format!("  {}", file.path.display()), &file.state]);
     }

@@ -247,7 +247,7 @@ fn undo_text(report: &UndoReport, nothing: &str) -> String {
             text.push_str(&output::render(&table));
         }
         if !transaction.files.is_empty() {
-            let mut table = output::indented_table(&["  FILE", "RESULT"]);
+            let mut table = output::table(&["  FILE", "RESULT"]);
             for row in &transaction.files {
                 table.add_row([&format!("  {}", row.path.display()), &row.text]);
             }
