@@ -42,7 +42,7 @@ const PROBES_MAX: u32 = 3;
 
 /// Reports of an ever smaller MTU that are believed at once after the first one: more than any path
 /// has bottlenecks, each of which shows when the one before has been heeded. All that is in flight
-/// leaves again after each, so that whoever acknowledges nothing could ask for it without end.
+/// is retransmitted after each, so that whoever acknowledges nothing could ask for it without end.
 const REPORTS_AT_ONCE: u32 = 8;
 const REPORTS_PER_SECOND: u32 = 1;
 

@@ -414,7 +414,7 @@ pub(crate) const ATTACKS: &[(&str, Bound, Attack)] = &[
         },
     ),
     (
-        "a window that opens and shuts",
+        "a window that opens and closes",
         lives(40, 5).sending(),
         |scene| {
             scene.write(5000);
@@ -425,7 +425,7 @@ pub(crate) const ATTACKS: &[(&str, Bound, Attack)] = &[
         },
     ),
     (
-        "a window that stays shut",
+        "a zero window that stays",
         lives(100, 20).sending(),
         |scene| {
             scene.peer.window = 0;

@@ -220,8 +220,8 @@ impl Crowd {
         self.bench.host.abort(self.bench.now, id);
     }
 
-    /// The attackers fall silent, the program lets go of them and of whatever it did not accept,
-    /// and all timers pass.
+    /// The attackers send no more, the program closes their connections and those that it did not
+    /// accept, and all timers pass.
     pub(crate) fn leave(&mut self) {
         self.is_link_down = false;
         self.is_over = true;

@@ -112,17 +112,17 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     row("gaps over the wrap of numbers and clocks", PEERS, wraps).receiving(),
     row("one new byte in each large packet", FEW, overlaps).receiving(),
     row("large packets across the window's edge", PEERS, edges).receiving(),
-    row("windows that stay shut", PEERS, zero_windows)
+    row("zero windows that stay", PEERS, zero_windows)
         .sending()
         .timed(),
-    row("shut windows of closed connections", PEERS, orphans)
+    row("zero windows of closed connections", PEERS, orphans)
         .sending()
         .timed(),
     row("data that is never acknowledged", PEERS, hung)
         .sending()
         .timed(),
     row("ACKs of what was never sent", PEERS, optimistic).sending(),
-    // What is too large leaves again in smaller segments: the first packets of a flight.
+    // What is too large is retransmitted in smaller segments: the first packets of a flight.
     row("forged ICMP errors", PEERS, icmp)
         .sending()
         .ahead(2 * BATCH),
@@ -146,7 +146,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     },
     CrowdRow {
         adapt: automatic,
-        ..row("windows that shut on a grown buffer", 20, grown)
+        ..row("zero windows on a grown buffer", 20, grown)
             .sending()
             .timed()
     },
@@ -316,7 +316,7 @@ fn edges(crowd: &mut Crowd) {
     });
 }
 
-fn shut(crowd: &mut Crowd) {
+fn close_windows(crowd: &mut Crowd) {
     crowd.each(|crowd, peer, _| {
         peer.window = 0;
         crowd.hit(peer.segment(ACK, b""));
@@ -325,14 +325,14 @@ fn shut(crowd: &mut Crowd) {
 
 fn zero_windows(crowd: &mut Crowd) {
     crowd.open(PEERS, ordinary());
-    shut(crowd);
+    close_windows(crowd);
     crowd.fill(4096);
     crowd.pass(secs(600), true);
 }
 
 fn orphans(crowd: &mut Crowd) {
     crowd.open(PEERS, ordinary());
-    shut(crowd);
+    close_windows(crowd);
     crowd.fill(4096);
     crowd.each(|crowd, _, id| crowd.bench.host.close(crowd.bench.now, id));
     crowd.pass(secs(7200), true);
@@ -404,7 +404,7 @@ fn tiny_segments(crowd: &mut Crowd) {
 fn tiny_windows(crowd: &mut Crowd) {
     crowd.open(FEW, with_mss(1460));
     grow(crowd, 10);
-    shut(crowd);
+    close_windows(crowd);
     crowd.fill(1000);
     for _ in 0..200 {
         // One byte more, and nothing is acknowledged.
@@ -517,7 +517,8 @@ fn shrinking_mtu(crowd: &mut Crowd) {
     for mtu in (600..1500).rev() {
         crowd.each(|crowd, peer, _| crowd.hit_error(IcmpKind::TooBig { mtu }, peer));
     }
-    // A flight of 1 MiB in segments of 512 bytes, for each of ten reports.
+    // A flight of 1 MiB in segments of 512 bytes, for each of ten reports: written down when 16
+    // million had been seen without a limit of reports.
     let retransmitted = crowd.bench.host.counters().segments_retransmitted;
     assert!(retransmitted <= 20 * 10 * 2048, "{retransmitted}");
 }
@@ -525,7 +526,7 @@ fn shrinking_mtu(crowd: &mut Crowd) {
 fn grown(crowd: &mut Crowd) {
     crowd.open(20, ordinary());
     grow(crowd, 60);
-    shut(crowd);
+    close_windows(crowd);
     crowd.fill(4096);
     crowd.pass(secs(600), true);
 }
