@@ -14,7 +14,7 @@ use super::config::{Event, HostSettings, SocketId};
 use super::memory::Memory;
 use crate::cc::{self, CongestionControl, Controllers};
 use crate::counters::Counters;
-use crate::packet::Packet;
+use crate::packet::{Body, Packet, Segment};
 use crate::pool::Pool;
 use crate::recovery::SpareFlight;
 use crate::recv::SpareQueue;
@@ -172,16 +172,17 @@ impl Shared {
         waiting.batch == self.batch && waiting.index() < self.outbox.len()
     }
 
-    /// Puts `ack` in the place of an older one that [waits still](Self::waits_still): what came in
-    /// one batch is acknowledged at once, as Linux does it after GRO.
-    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: Packet) {
+    /// Makes a bare ACK that [waits still](Self::waits_still) a newer one.
+    pub(crate) fn renew(
+        &mut self,
+        now: Instant,
+        waiting: WaitingAck,
+        stamp: impl FnOnce(&mut Segment),
+    ) {
         let queued = &mut self.outbox[waiting.index()];
-        debug_assert_eq!(
-            queued.packet.wire_bytes(),
-            ack.wire_bytes(),
-            "the same options"
-        );
-        queued.packet = ack;
+        if let Body::Tcp(segment) = &mut queued.packet.body {
+            stamp(segment);
+        }
         self.counters.acks_superseded += 1;
         if let Some(trace) = &mut self.trace {
             trace.on_event(now, queued.socket, &TraceEvent::Sent(&queued.packet));

@@ -650,7 +650,7 @@ impl Receiver {
     }
 
     /// A segment left; every one carries the ACK, the window and the blocks.
-    pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool, _env: &Env) {
+    pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
         self.duplicate = None;
         self.autotune.on_segment_sent(now);
         self.acks
