@@ -31,7 +31,7 @@ fn at(micros: u64) -> Instant {
 
 const ENV: Env = Env {
     is_tight: false,
-    srtt: Some(Duration::from_micros(40_200)),
+    srtt_micros: 40_200,
     rto: Duration::from_millis(244),
 };
 
