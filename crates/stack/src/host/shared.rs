@@ -122,7 +122,7 @@ impl Shared {
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
     /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
     /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
-    pub(crate) fn transmit(&mut self, now: Instant, queued: Queued) -> u32 {
+    pub(crate) fn transmit(&mut self, now: Instant, mut queued: Queued) -> u32 {
         let Queued { socket, packet, .. } = &queued;
         let has_room = match socket {
             None => self.has_room(),
@@ -141,7 +141,8 @@ impl Shared {
         self.tell(now, *socket, || TraceEvent::Sent(packet));
         let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
         self.outbox_bytes += u64::from(bytes);
-        self.outbox.push_back(Queued { bytes, ..queued });
+        queued.bytes = bytes;
+        self.outbox.push_back(queued);
         bytes
     }
 

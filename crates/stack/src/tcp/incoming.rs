@@ -86,8 +86,22 @@ impl Connection {
     /// The checks in front of everything else.
     fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if self.is_expected(placed) {
+            debug_assert_eq!(
+                self.judge_unexpected(now, shared, placed),
+                Verdict::Acceptable
+            );
             return Verdict::Acceptable;
         }
+        self.judge_unexpected(now, shared, placed)
+    }
+
+    /// The checks themselves, one by one.
+    fn judge_unexpected(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        placed: &Placed<'_>,
+    ) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
         // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
@@ -134,9 +148,9 @@ impl Connection {
         self.judge_ack(shared, placed.segment)
     }
 
-    /// Whether this is what mostly comes, which passes all checks: the next segment of an
-    /// established connection, within the window, with no other flag, a clock that did not go back,
-    /// and an ACK of what is out.
+    /// Whether this is what mostly comes, which passes all checks, as debug builds see to: the next
+    /// segment of an established connection, within the window, with no other flag, a clock that
+    /// did not go back, and an ACK of what is out.
     #[inline]
     fn is_expected(&self, placed: &Placed<'_>) -> bool {
         let segment = placed.segment;
