@@ -54,6 +54,13 @@ impl Instant {
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.get().saturating_sub(earlier.0.get())
     }
+
+    /// The instant so many nanoseconds later, as the sum with a [`Duration`].
+    #[inline]
+    #[must_use]
+    pub const fn after_nanos(self, nanos: u64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
 }
 
 impl Default for Instant {
@@ -85,7 +92,7 @@ impl Add<Duration> for Instant {
 
     #[inline]
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(nanos_of(rhs)))
+        self.after_nanos(nanos_of(rhs))
     }
 }
 

@@ -56,16 +56,21 @@ impl Agenda {
     /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        if self.deadline(member) == at {
-            return;
+        let before = self.groups[member / GROUP][member % GROUP];
+        match at {
+            None if before == NEVER => {}
+            None => self.put(member, NEVER),
+            Some(at) if before != NEVER && time_of(before) == at.as_nanos() => {}
+            Some(at) => {
+                self.settings += 1;
+                debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
+                let setting = self.settings << MEMBER_BITS | member as u64;
+                self.put(
+                    member,
+                    u128::from(at.as_nanos()) << 64 | u128::from(setting),
+                );
+            }
         }
-        let key = at.map_or(NEVER, |at| {
-            self.settings += 1;
-            debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
-            let setting = self.settings << MEMBER_BITS | member as u64;
-            u128::from(at.as_nanos()) << 64 | u128::from(setting)
-        });
-        self.put(member, key);
     }
 
     #[inline]
@@ -88,10 +93,12 @@ impl Agenda {
     /// The next member that is due by `now`; it has no deadline from then on.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
-        if self.next_at()? > now {
+        self.update();
+        let key = *self.tree.get(1)?;
+        if key == NEVER || time_of(key) > now.as_nanos() {
             return None;
         }
-        let member = self.tree[1] as usize & ((1 << MEMBER_BITS) - 1);
+        let member = key as usize & ((1 << MEMBER_BITS) - 1);
         self.put(member, NEVER);
         Some(member)
     }
@@ -138,7 +145,13 @@ pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 #[inline]
 fn deadline_of(key: u128) -> Option<Instant> {
-    (key != NEVER).then(|| Instant::from_nanos((key >> 64) as u64))
+    (key != NEVER).then(|| Instant::from_nanos(time_of(key)))
+}
+
+/// The nanoseconds of a deadline.
+#[inline]
+const fn time_of(key: u128) -> u64 {
+    (key >> 64) as u64
 }
 
 #[cfg(test)]

@@ -347,7 +347,7 @@ impl Standstill {
             is_corked: false,
         };
         for (name, host) in ["client", "server"].into_iter().zip(run.hosts()) {
-            let _ = write!(this.text, "\n  {name}: timer {:?}", host.poll_timeout());
+            let _ = write!(this.text, "\n  {name}:");
             for id in host.sockets() {
                 let wait = host.limit(now, id);
                 this.is_corked |= wait.is_some_and(|wait| wait.limit == Limit::Cork);

@@ -47,7 +47,16 @@ impl TickClock {
     pub(crate) fn round_up(&self, duration: Duration) -> Duration {
         match self.tick_nanos {
             0 => duration,
-            tick => Duration::from_nanos(self.ticks_of(duration).saturating_mul(tick.into())),
+            _ => Duration::from_nanos(self.round_up_nanos(nanos_of(duration))),
+        }
+    }
+
+    /// The same of nanoseconds.
+    #[inline]
+    pub(crate) fn round_up_nanos(&self, nanos: u64) -> u64 {
+        match self.tick_nanos() {
+            0 => nanos,
+            tick => nanos.div_ceil(tick).saturating_mul(tick),
         }
     }
 
@@ -82,15 +91,15 @@ impl TickClock {
         Instant::from_nanos(fires.saturating_sub(self.before_epoch_nanos))
     }
 
-    /// As [`Self::expiry`] for a `delay` of whole ticks, where it is known that the tick that
+    /// As [`Self::expiry`] for a delay of whole ticks, where it is known that the tick that
     /// follows `now` lies at `edge`.
     #[inline]
-    pub(crate) fn expiry_behind(&self, now: Instant, edge: Instant, delay: Duration) -> Instant {
+    pub(crate) fn expiry_behind(&self, now: Instant, edge: Instant, delay_nanos: u64) -> Instant {
         let fine = self.tick_nanos() * u64::from(self.coarse_above_ticks);
-        if fine == 0 || nanos_of(delay) < fine {
-            edge + delay
+        if fine == 0 || delay_nanos < fine {
+            edge.after_nanos(delay_nanos)
         } else {
-            self.expiry(now, delay)
+            self.expiry(now, Duration::from_nanos(delay_nanos))
         }
     }
 
@@ -242,7 +251,8 @@ mod tests {
             let (now, delay) = (Instant::from_nanos(now), clock.tick() * ticks);
             let edge = clock.edge(now);
             prop_assert_eq!(edge, clock.expiry(now, Duration::ZERO));
-            prop_assert_eq!(clock.expiry_behind(now, edge, delay), clock.expiry(now, delay));
+            let fires = clock.expiry_behind(now, edge, nanos_of(delay));
+            prop_assert_eq!(fires, clock.expiry(now, delay));
         }
 
         #[test]

@@ -371,7 +371,7 @@ impl State {
     }
 
     /// When there is something to do.
-    fn due(&self) -> Option<Instant> {
+    fn due(&mut self) -> Option<Instant> {
         // What cannot leave is not due: the driver hears when it can.
         let is_stuck = matches!(self.exit, Exit::Driver { is_stuck: true, .. });
         let paced = self.departures.poll_timeout().filter(|_| !is_stuck);

@@ -63,8 +63,8 @@ impl Pair {
     fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         self.carry();
-        let due = |hosts: &[Host; 2]| hosts.iter().filter_map(Host::poll_timeout).min();
-        while let Some(at) = due(&self.hosts).filter(|at| *at <= until) {
+        let due = |hosts: &mut [Host; 2]| hosts.iter_mut().filter_map(Host::poll_timeout).min();
+        while let Some(at) = due(&mut self.hosts).filter(|at| *at <= until) {
             self.now = at;
             self.hosts
                 .iter_mut()

@@ -244,7 +244,7 @@ impl Pair {
             }
         }
         let arrival = self.wire.front().map(|(at, ..)| *at);
-        let timers = self.hosts.iter().filter_map(Host::poll_timeout);
+        let timers = self.hosts.iter_mut().filter_map(Host::poll_timeout);
         let next = timers.chain(arrival).min().unwrap_or(Instant::MAX);
         if next > until {
             self.now = until;

@@ -196,8 +196,9 @@ impl Host {
                 self.answer_from_time_wait(now, index, segment);
             }
             TimeWaitDisposition::Restart | TimeWaitDisposition::AckAndRestart => {
-                rest.due = self.shared.tick.expiry(now, rest.lasts);
-                self.deadlines.set(index, Some(rest.due));
+                let due = self.shared.tick.expiry(now, rest.lasts);
+                rest.due = due;
+                self.set_deadline(index, Some(due));
                 if disposition == TimeWaitDisposition::AckAndRestart {
                     self.answer_from_time_wait(now, index, segment);
                 }

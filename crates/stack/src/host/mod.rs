@@ -70,6 +70,9 @@ pub struct Host {
     listeners: BTreeMap<SocketAddr, u32>,
     /// When each socket has something to do.
     deadlines: Deadlines,
+    /// The connection whose deadline may have changed since that was noted. Packets come in trains:
+    /// it is looked at when there is another such one, or when somebody asks.
+    unsettled: Option<u32>,
     /// Sockets whose time has come; empty between calls.
     due: Vec<u32>,
     /// Connections that wait for room in the local queue.
@@ -104,6 +107,7 @@ impl Host {
             flows: Flows::new(Keys::new(seed, secret)),
             listeners: BTreeMap::new(),
             deadlines: Deadlines::default(),
+            unsettled: None,
             due: Vec::new(),
             blocked: VecDeque::new(),
             pool_waiters: VecDeque::new(),
@@ -301,12 +305,14 @@ impl Host {
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do; `None`: never.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        self.note_deadline();
         self.deadlines.first()
     }
 
     /// Serves everything that is due by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.note_deadline();
         // Each socket is served once, even where its next deadline is due at once.
         let mut due = core::mem::take(&mut self.due);
         due.extend(core::iter::from_fn(|| self.deadlines.take_due(now)));
@@ -376,15 +382,32 @@ impl Host {
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
-        if let Some(due) = connection.only_due() {
-            self.deadlines.set(index, due);
-        } else {
+        if connection.has_effects() {
             let effects = connection.take_effects();
             self.settle_more(now, index, &effects);
+        } else if self.unsettled != Some(index) {
+            self.note_deadline();
+            self.unsettled = Some(index);
         }
         if !self.pool_waiters.is_empty() {
             self.wake_pool_waiters();
         }
+    }
+
+    /// Notes when the connection has something to do whose deadline may have changed.
+    #[inline]
+    fn note_deadline(&mut self) {
+        if let Some(index) = self.unsettled.take()
+            && let Some(connection) = self.sockets.connection_at(index)
+        {
+            self.deadlines.set(index, connection.next_due());
+        }
+    }
+
+    /// From now on the socket has something to do at `due`; `None`: never.
+    fn set_deadline(&mut self, index: u32, due: Option<Instant>) {
+        self.note_deadline();
+        self.deadlines.set(index, due);
     }
 
     #[cold]
@@ -406,7 +429,7 @@ impl Host {
             self.on_half_open_done(id, listener, opened);
         }
         match next {
-            Next::At(due) => self.deadlines.set(index, due),
+            Next::At(due) => self.set_deadline(index, due),
             Next::TimeWait => self.begin_time_wait(now, index),
             Next::Over => self.bury(index),
         }
@@ -414,7 +437,7 @@ impl Host {
 
     /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
     fn bury(&mut self, index: u32) {
-        self.deadlines.set(index, None);
+        self.set_deadline(index, None);
         let Some(connection) = self.sockets.connection_at(index) else {
             return;
         };
@@ -456,7 +479,7 @@ impl Host {
         if is_orphan {
             connection.forget_memory(&mut self.shared);
         }
-        self.deadlines.set(index, None);
+        self.set_deadline(index, None);
         let waiting = if is_orphan {
             self.shared.pool.release(self.sockets.id_at(index));
             self.sockets.replace(index, Kind::TimeWait(Box::new(rest)));
@@ -467,7 +490,7 @@ impl Host {
                 .index
         };
         self.lead_to(&ends, waiting);
-        self.deadlines.set(waiting, Some(due));
+        self.set_deadline(waiting, Some(due));
     }
 
     /// The port pair is free again.
@@ -476,7 +499,7 @@ impl Host {
             return;
         };
         let ends = (rest.remote, rest.local);
-        self.deadlines.set(index, None);
+        self.set_deadline(index, None);
         self.flows.remove(&ends, index);
         self.sockets.remove_at(index);
     }

@@ -14,7 +14,7 @@ use super::config::{Event, HostSettings, SocketId};
 use super::memory::Memory;
 use crate::cc::{self, CongestionControl, Controllers};
 use crate::counters::Counters;
-use crate::packet::Packet;
+use crate::packet::{Body, Packet, Segment};
 use crate::pool::Pool;
 use crate::recovery::SpareFlight;
 use crate::recv::SpareQueue;
@@ -122,7 +122,7 @@ impl Shared {
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
     /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
     /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
-    pub(crate) fn transmit(&mut self, now: Instant, queued: Queued) -> u32 {
+    pub(crate) fn transmit(&mut self, now: Instant, mut queued: Queued) -> u32 {
         let Queued { socket, packet, .. } = &queued;
         let has_room = match socket {
             None => self.has_room(),
@@ -141,7 +141,8 @@ impl Shared {
         self.tell(now, *socket, || TraceEvent::Sent(packet));
         let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
         self.outbox_bytes += u64::from(bytes);
-        self.outbox.push_back(Queued { bytes, ..queued });
+        queued.bytes = bytes;
+        self.outbox.push_back(queued);
         bytes
     }
 
@@ -172,16 +173,17 @@ impl Shared {
         waiting.batch == self.batch && waiting.index() < self.outbox.len()
     }
 
-    /// Puts `ack` in the place of an older one that [waits still](Self::waits_still): what came in
-    /// one batch is acknowledged at once, as Linux does it after GRO.
-    pub(crate) fn supersede(&mut self, now: Instant, waiting: WaitingAck, ack: Packet) {
+    /// Makes a bare ACK that [waits still](Self::waits_still) a newer one.
+    pub(crate) fn renew(
+        &mut self,
+        now: Instant,
+        waiting: WaitingAck,
+        stamp: impl FnOnce(&mut Segment),
+    ) {
         let queued = &mut self.outbox[waiting.index()];
-        debug_assert_eq!(
-            queued.packet.wire_bytes(),
-            ack.wire_bytes(),
-            "the same options"
-        );
-        queued.packet = ack;
+        if let Body::Tcp(segment) = &mut queued.packet.body {
+            stamp(segment);
+        }
         self.counters.acks_superseded += 1;
         if let Some(trace) = &mut self.trace {
             trace.on_event(now, queued.socket, &TraceEvent::Sent(&queued.packet));

@@ -77,6 +77,11 @@ impl RttEstimator {
         (self.srtt_8 > 0).then(|| Duration::from_micros(self.srtt_8 / 8))
     }
 
+    /// The same in microseconds; 0: unknown.
+    pub(crate) fn srtt_micros(&self) -> u64 {
+        self.srtt_8 / 8
+    }
+
     /// Mean deviation (Linux `tcpi_rttvar`); zero before the first sample.
     pub(crate) fn variation(&self) -> Duration {
         Duration::from_micros(self.deviation_4 / 4)

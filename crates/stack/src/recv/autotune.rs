@@ -254,7 +254,12 @@ impl Autotune {
 
     /// The estimate of the round-trip time.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        (self.rtt > 0).then(|| Duration::from_nanos(self.rtt * 125))
+        (self.rtt > 0).then(|| Duration::from_nanos(self.rtt_nanos()))
+    }
+
+    /// The same in nanoseconds; 0: unknown.
+    pub(super) const fn rtt_nanos(&self) -> u64 {
+        self.rtt * 125
     }
 
     pub(super) const fn space(&self) -> u32 {

@@ -50,8 +50,8 @@ pub(super) struct Situation {
     pub(super) has_sack: bool,
     /// The next missing byte.
     pub(super) next: u64,
-    /// The receiver's own estimate of the round-trip time.
-    pub(super) rtt: Option<Duration>,
+    /// The receiver's own estimate of the round-trip time; 0: unknown.
+    pub(super) rtt_nanos: u64,
 }
 
 /// State of the acknowledgments of one connection.
@@ -73,8 +73,8 @@ pub(super) struct DelayedAck {
     timer: Option<Timer>,
     quick: u32,
     pingpong: u32,
-    /// The delay that follows the pace of data (Linux `ato`).
-    delay: Duration,
+    /// The delay that follows the pace of data, in nanoseconds (Linux `ato`).
+    delay_nanos: u64,
     /// When data arrived last.
     last_data: Option<Instant>,
     /// Data segments since the last ACK.
@@ -96,7 +96,7 @@ impl DelayedAck {
             timer: None,
             quick: 0,
             pingpong: 0,
-            delay: Duration::ZERO,
+            delay_nanos: 0,
             last_data: None,
             packets: 0,
             compression: Rare::NONE,
@@ -118,15 +118,15 @@ impl DelayedAck {
                 .delay_max
                 .min(below.saturating_sub(self.tick.tick()))
         };
-        self.delay_max_nanos = u64::try_from(delay_max.as_nanos()).unwrap_or(u64::MAX);
+        self.delay_max_nanos = nanos_of(delay_max);
         if self.is_fixed() {
-            self.delay = self.settings.acks.delay;
+            self.delay_nanos = nanos_of(self.settings.acks.delay);
         }
     }
 
     /// How long an ACK may wait by the pace of data (Linux `tcpi_ato`).
     pub(super) const fn delay(&self) -> Duration {
-        self.delay
+        Duration::from_nanos(self.delay_nanos)
     }
 
     fn is_fixed(&self) -> bool {
@@ -141,39 +141,42 @@ impl DelayedAck {
         match self.last_data.replace(now) {
             None => {
                 self.refill_quick(first_quick, self.settings.acks.quick_max);
-                self.delay = self.settings.acks.delay;
+                self.delay_nanos = nanos_of(self.settings.acks.delay);
             }
             Some(before) => self.follow_pace(now, before, first_quick, env),
         }
     }
 
     fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
-        let acks = &self.settings.acks;
+        let delay_min = nanos_of(self.settings.acks.delay_min);
+        let half = delay_min / 2;
         // Data that comes closely behind other data changes nothing any more, which is the rule.
-        let half_nanos = nanos_of(acks.delay_min) / 2;
         let spent = now
             .nanos_since(before)
             .saturating_add(self.tick.tick_nanos());
-        if spent <= half_nanos && self.delay == acks.delay_min {
+        if spent <= half && self.delay_nanos == delay_min {
             return;
         }
-        let half = acks.delay_min / 2;
-        let gap = self.edge(now).since(self.edge(before));
-        if gap > env.rto {
+        let (gap, rto) = (
+            self.edge(now).nanos_since(self.edge(before)),
+            nanos_of(env.rto),
+        );
+        if gap > rto {
             self.refill_quick(first_quick, self.settings.acks.quick_max);
         } else if self.is_fixed() {
             // A fixed timer does not follow.
         } else if gap <= half {
-            self.delay = self.whole_ticks(self.delay / 2) + self.whole_ticks(half);
-        } else if gap < self.delay {
-            let delay = self.whole_ticks(self.delay / 2) + gap;
-            self.delay = delay.min(env.rto).min(self.pace_max());
+            self.delay_nanos = self.whole_ticks(self.delay_nanos / 2) + self.whole_ticks(half);
+        } else if gap < self.delay_nanos {
+            let delay = self.whole_ticks(self.delay_nanos / 2) + gap;
+            self.delay_nanos = delay.min(rto).min(self.pace_max());
         }
     }
 
     /// Bound of the delay while it follows the pace; the timer has its own.
-    fn pace_max(&self) -> Duration {
-        self.settings.acks.delay_max.max(self.settings.acks.delay)
+    fn pace_max(&self) -> u64 {
+        let acks = &self.settings.acks;
+        nanos_of(acks.delay_max.max(acks.delay))
     }
 
     /// What the length of a segment says about its end (rule 8.1).
@@ -262,8 +265,8 @@ impl DelayedAck {
         } else {
             compression.merged += 1;
             if compression.until.is_none() {
-                let own = at.rtt.unwrap_or(Duration::ZERO);
-                let rtt = own.min(env.srtt.unwrap_or(Duration::MAX));
+                let own = Duration::from_nanos(at.rtt_nanos);
+                let rtt = own.min(env.srtt().unwrap_or(Duration::MAX));
                 let delay = rule.delay_max.min(rtt * rule.rtt_percent / 100);
                 compression.until = Some(now + delay);
             }
@@ -287,39 +290,40 @@ impl DelayedAck {
             }
             return;
         }
-        let mut delay = self.delay;
-        if delay > self.settings.acks.delay_min
-            && let Some(srtt) = env.srtt
+        let delay_min = nanos_of(self.settings.acks.delay_min);
+        let mut delay = self.delay_nanos;
+        if delay > delay_min
+            && let Some(srtt) = env.srtt()
         {
-            delay = delay.min(self.tick.round_up(srtt).max(self.settings.acks.delay_min));
+            delay = delay.min(self.tick.round_up_nanos(nanos_of(srtt)).max(delay_min));
         }
-        let delay = self
-            .tick
-            .round_up(delay.min(Duration::from_nanos(self.delay_max_nanos)));
+        let delay = self.tick.round_up_nanos(delay.min(self.delay_max_nanos));
         let edge = self.edge(now);
         if let Some(timer) = self.timer {
             // It would end soon anyway; and it is never moved to a later time.
-            if !self.is_fixed() && timer.nominal <= edge + self.whole_ticks(delay / 4) {
+            let ahead = timer.nominal.nanos_since(edge);
+            if !self.is_fixed() && ahead <= self.whole_ticks(delay / 4) {
                 self.is_now = true;
                 return;
             }
-            if timer.nominal <= edge + delay {
+            if ahead <= delay {
                 return;
             }
         }
-        self.timer = Some(Timer {
-            nominal: edge + delay,
-            fires: self.tick.expiry_behind(now, edge, delay),
-        });
+        self.set_timer(now, edge, delay);
     }
 
     /// The ACK of the handshake waits as long as any may for data to carry it.
     pub(super) fn delay_first(&mut self, now: Instant) {
         self.is_scheduled = true;
-        let (edge, delay) = (self.edge(now), Duration::from_nanos(self.delay_max_nanos));
+        self.set_timer(now, self.edge(now), self.delay_max_nanos);
+    }
+
+    /// Sets the timer at `now`, behind which the next tick lies at `edge`.
+    fn set_timer(&mut self, now: Instant, edge: Instant, delay_nanos: u64) {
         self.timer = Some(Timer {
-            nominal: edge + delay,
-            fires: self.tick.expiry_behind(now, edge, delay),
+            nominal: edge.after_nanos(delay_nanos),
+            fires: self.tick.expiry_behind(now, edge, delay_nanos),
         });
     }
 
@@ -362,9 +366,10 @@ impl DelayedAck {
             counts.delayed += 1;
             if self.is_pingpong() {
                 self.pingpong = 0;
-                self.delay = self.settings.acks.delay;
+                self.delay_nanos = nanos_of(self.settings.acks.delay);
             } else if !self.is_fixed() {
-                self.delay = (2 * self.delay).min(env.rto).min(self.pace_max());
+                let doubled = self.delay_nanos.saturating_mul(2);
+                self.delay_nanos = doubled.min(nanos_of(env.rto)).min(self.pace_max());
             }
         }
     }
@@ -382,13 +387,13 @@ impl DelayedAck {
             self.quick -= 1;
             counts.quick += 1;
             if self.quick == 0 {
-                self.delay = self.settings.acks.delay;
+                self.delay_nanos = nanos_of(self.settings.acks.delay);
             }
         }
         if has_data
             && self.settings.acks.pingpong_threshold > 0
             && let Some(last) = self.last_data
-            && self.edge(now).since(self.edge(last)) < self.delay
+            && self.edge(now).nanos_since(self.edge(last)) < self.delay_nanos
         {
             self.pingpong = self.pingpong.saturating_add(1);
         }
@@ -413,7 +418,7 @@ impl DelayedAck {
     pub(super) fn enter_quick(&mut self, first_quick: u32, max: u32) {
         self.refill_quick(first_quick, max.min(self.settings.acks.quick_max));
         self.pingpong = 0;
-        self.delay = self.settings.acks.delay;
+        self.delay_nanos = nanos_of(self.settings.acks.delay);
     }
 
     fn refill_quick(&mut self, first_quick: u32, max: u32) {
@@ -459,14 +464,9 @@ impl DelayedAck {
         self.tick.edge(at)
     }
 
-    /// `duration` in whole ticks, rounded down.
-    fn whole_ticks(&self, duration: Duration) -> Duration {
-        let tick = self.tick.tick().as_nanos() as u64;
-        if tick == 0 {
-            return duration;
-        }
-        let nanos = duration.as_nanos() as u64;
-        Duration::from_nanos(nanos - nanos % tick)
+    /// `nanos` in whole ticks, rounded down.
+    fn whole_ticks(&self, nanos: u64) -> u64 {
+        nanos - nanos.checked_rem(self.tick.tick_nanos()).unwrap_or(0)
     }
 
     #[cfg(test)]

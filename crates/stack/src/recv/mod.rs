@@ -346,7 +346,7 @@ impl Receiver {
             now,
             facts.payload_bytes,
             echoed_at,
-            env.srtt,
+            env.srtt(),
             &mut self.buffer,
         );
     }
@@ -456,7 +456,7 @@ impl Receiver {
             has_gap: self.has_out_of_order(),
             has_sack: self.has_sack,
             next: self.queue.next(),
-            rtt: self.autotune.rtt(),
+            rtt_nanos: self.autotune.rtt_nanos(),
         };
         self.acks.decide(now, &situation, env);
     }
@@ -650,7 +650,7 @@ impl Receiver {
     }
 
     /// A segment left; every one carries the ACK, the window and the blocks.
-    pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool, _env: &Env) {
+    pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
         self.duplicate = None;
         self.autotune.on_segment_sent(now);
         self.acks

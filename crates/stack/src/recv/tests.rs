@@ -31,7 +31,7 @@ fn at(micros: u64) -> Instant {
 
 const ENV: Env = Env {
     is_tight: false,
-    srtt: Some(Duration::from_micros(40_200)),
+    srtt_micros: 40_200,
     rto: Duration::from_millis(244),
 };
 
@@ -155,7 +155,7 @@ impl Connection {
 
     fn send_at(&mut self, micros: u64, has_data: bool) -> u32 {
         let window = self.receiver.offer_window(at(micros));
-        self.receiver.on_segment_sent(at(micros), has_data, &ENV);
+        self.receiver.on_segment_sent(at(micros), has_data);
         window
     }
 
@@ -172,7 +172,7 @@ impl Connection {
                     self.receiver.on_ack_timeout(due, &ENV);
                     assert_eq!(self.receiver.ack_wanted(), AckWanted::Now);
                     self.receiver.offer_window(due);
-                    self.receiver.on_segment_sent(due, false, &ENV);
+                    self.receiver.on_segment_sent(due, false);
                     left.push(due);
                 }
                 AckWanted::At(_) | AckWanted::No | AckWanted::Now => return left,

@@ -24,12 +24,19 @@ pub(crate) struct Agreed {
 /// What the rules take from the rest of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Env {
-    /// Smoothed round-trip time of the sending half.
-    pub(crate) srtt: Option<Duration>,
+    /// Smoothed round-trip time of the sending half in microseconds; 0: unknown.
+    pub(crate) srtt_micros: u64,
     /// Its retransmission timeout.
     pub(crate) rto: Duration,
     /// The host is short of memory: buffers do not grow (Linux `tcp_under_memory_pressure`).
     pub(crate) is_tight: bool,
+}
+
+impl Env {
+    /// Smoothed round-trip time of the sending half, which few rules ask for.
+    pub(super) fn srtt(&self) -> Option<Duration> {
+        (self.srtt_micros > 0).then(|| Duration::from_micros(self.srtt_micros))
+    }
 }
 
 /// The data of a segment that the connection found acceptable.

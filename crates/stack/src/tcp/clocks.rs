@@ -40,6 +40,11 @@ impl Clocks {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
     }
 
+    /// Whether `value` is that of a peer's clock which did not go back.
+    pub(super) const fn goes_on(&self, value: u32) -> bool {
+        value.wrapping_sub(self.recent) as i32 >= 0
+    }
+
     /// The option of a segment that leaves now.
     pub(super) fn option(&self, now: Instant) -> Timestamps {
         Timestamps {

@@ -39,15 +39,20 @@ pub(crate) enum Next {
 }
 
 impl Connection {
-    /// When there is something to do again, where nothing else follows for the host, as mostly;
-    /// `None`: see [`Connection::take_effects`].
+    /// Whether there are [effects](Connection::take_effects) beside [`Connection::next_due`], as
+    /// mostly there are not.
     #[inline]
-    pub(crate) fn only_due(&self) -> Option<Option<Instant>> {
-        let follows = self.local_queue.is_blocked()
+    pub(crate) fn has_effects(&self) -> bool {
+        self.local_queue.is_blocked()
             || self.socket.writer() == Writer::AwaitsPool
             || self.socket.half_open_of().is_some()
-            || matches!(self.state, State::TimeWait | State::Closed);
-        (!follows).then(|| self.timers.next())
+            || matches!(self.state, State::TimeWait | State::Closed)
+    }
+
+    /// When there is something to do again.
+    #[inline]
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.timers.next()
     }
 
     /// What the host has to do now. To be asked after each call that takes `now`; what begins is
@@ -60,7 +65,7 @@ impl Connection {
             next: match self.state {
                 State::TimeWait => Next::TimeWait,
                 State::Closed => Next::Over,
-                _ => Next::At(self.timers.next()),
+                _ => Next::At(self.next_due()),
             },
         }
     }

@@ -52,9 +52,14 @@ impl LocalQueue {
     }
 
     /// A packet was queued; `bytes` is 0 where it was dropped.
-    pub(super) const fn on_queued(&mut self, bytes: u32, waiting_ack: Option<WaitingAck>) {
+    pub(super) const fn on_queued(&mut self, bytes: u32) {
         self.bytes += bytes;
-        self.waiting_ack = waiting_ack;
+        self.waiting_ack = None;
+    }
+
+    /// What was queued is a bare ACK that a newer one may take the place of.
+    pub(super) const fn on_ack_queued(&mut self, place: Option<WaitingAck>) {
+        self.waiting_ack = place;
     }
 
     /// A packet left.
@@ -84,8 +89,8 @@ mod tests {
     #[test]
     fn what_leaves_counts_no_more() {
         let mut queue = LocalQueue::default();
-        queue.on_queued(60, None);
-        queue.on_queued(40, None);
+        queue.on_queued(60);
+        queue.on_queued(40);
         queue.on_dequeued(60);
         assert_eq!(queue.bytes(), 40);
     }

@@ -178,7 +178,7 @@ impl Connection {
     fn recv_env(&self) -> Env {
         let rtt = self.recovery.rtt();
         Env {
-            srtt: rtt.srtt(),
+            srtt_micros: rtt.srtt_micros(),
             rto: rtt.rto(),
             is_tight: false,
         }

@@ -444,10 +444,25 @@ impl Connection {
         self.pacer.spread(now, bytes, rate)
     }
 
-    /// Sends a segment without data that acknowledges everything.
+    /// Sends a segment without data that acknowledges everything. What came in one batch is
+    /// acknowledged at once, as Linux does it after GRO: an older ACK that the driver has not taken
+    /// becomes this one.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
-        let segment = self.segment(now, self.acceptable_offset(), TcpFlags::ACK);
-        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+        let start = self.acceptable_offset();
+        let is_replaceable = self.is_ack_replaceable(start);
+        if is_replaceable
+            && let Some(waiting) = self.local_queue.waiting_ack()
+            && shared.waits_still(waiting)
+        {
+            shared.renew(now, waiting, |ack| self.stamp(now, start, ack));
+            self.on_segment_sent(now, false);
+            return;
+        }
+        let segment = self.segment(now, start, TcpFlags::ACK);
+        let is_queued = self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+        if is_replaceable && is_queued {
+            self.local_queue.on_ack_queued(shared.last_place());
+        }
     }
 
     /// The offset of a segment without data: that of the next byte, or the edge of a window that
@@ -487,28 +502,32 @@ impl Connection {
         if self.ecn.echoes() {
             flags |= TcpFlags::ECE;
         }
+        let mut segment = Segment {
+            source_port: self.local.port(),
+            destination_port: self.remote.port(),
+            flags,
+            options: SegmentOptions {
+                sack: self.sack_option(),
+                ..SegmentOptions::default()
+            },
+            ..Segment::default()
+        };
+        self.stamp(now, start, &mut segment);
+        segment
+    }
+
+    /// Writes into a header what changes with time and with what comes in.
+    fn stamp(&mut self, now: Instant, start: u64, segment: &mut Segment) {
         let scale = self.recv_scale();
         let offered = match self.state {
             // That of the SYN-ACK: it grows from when the connection is established.
             State::SynReceived(_) => self.recv.current_window(),
             _ => self.recv.offer_window(now),
         };
-        let window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
-        let sack = self.sack_option();
-        Segment {
-            source_port: self.local.port(),
-            destination_port: self.remote.port(),
-            seq: self.iss.number(start),
-            ack: self.irs.number(self.recv.next()),
-            flags,
-            window,
-            options: SegmentOptions {
-                timestamps: self.agreed.timestamps.then(|| self.clocks.option(now)),
-                sack,
-                ..SegmentOptions::default()
-            },
-            ..Segment::default()
-        }
+        segment.seq = self.iss.number(start);
+        segment.ack = self.irs.number(self.recv.next());
+        segment.window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
+        segment.options.timestamps = self.agreed.timestamps.then(|| self.clocks.option(now));
     }
 
     /// What lies behind a gap, or came twice.
@@ -533,7 +552,8 @@ impl Connection {
         }
     }
 
-    /// Hands a segment to the local queue, and tells everybody whom it concerns.
+    /// Hands a segment to the local queue, and tells everybody whom it concerns; false where it is
+    /// dropped there.
     pub(super) fn emit(
         &mut self,
         now: Instant,
@@ -541,16 +561,10 @@ impl Connection {
         segment: Segment,
         ecn: EcnMark,
         not_before: Instant,
-    ) {
+    ) -> bool {
         self.assert_fits(&segment);
-        let is_replaceable = self.is_replaceable(&segment);
-        let segments = u64::from(segment.segments());
-        if self.state.is_synchronized() {
-            self.last_ack_sent = self.recv.next();
-            let env = self.recv_env();
-            self.recv
-                .on_segment_sent(now, !segment.payload.is_empty(), &env);
-        }
+        self.traffic.on_sent(segment.segments().into());
+        self.on_segment_sent(now, !segment.payload.is_empty());
         let queued = Queued {
             socket: Some(self.socket.id()),
             bytes: 0,
@@ -564,18 +578,17 @@ impl Connection {
                 body: Body::Tcp(segment),
             },
         };
-        if is_replaceable
-            && let Some(waiting) = self.local_queue.waiting_ack()
-            && shared.waits_still(waiting)
-        {
-            shared.supersede(now, waiting, queued.packet);
-            return;
-        }
-        self.traffic.on_sent(segments);
         let queued_bytes = shared.transmit(now, queued);
-        let waits = is_replaceable && queued_bytes > 0;
-        let waiting = if waits { shared.last_place() } else { None };
-        self.local_queue.on_queued(queued_bytes, waiting);
+        self.local_queue.on_queued(queued_bytes);
+        queued_bytes > 0
+    }
+
+    /// The receiving half hears that all it has to say was said.
+    fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
+        if self.state.is_synchronized() {
+            self.last_ack_sent = self.recv.next();
+            self.recv.on_segment_sent(now, has_data);
+        }
     }
 
     /// No packet with data is larger than the path MTU, or than the probe that tries another,
@@ -593,15 +606,14 @@ impl Connection {
         );
     }
 
-    /// Whether a newer segment of its kind says all that this one says: a bare ACK that moves on,
+    /// Whether a newer one says all that a bare ACK of number `start` says: one that moves on,
     /// without news of gaps, duplicates or congestion. Never a duplicate ACK, since the peer counts
-    /// those (RFC 5681 section 3.2), and never a probe, which asks for an answer.
-    fn is_replaceable(&self, segment: &Segment) -> bool {
-        segment.flags == TcpFlags::ACK
-            && segment.payload.is_empty()
-            && segment.options.sack.is_none()
-            && self.recv.next() > self.last_ack_sent
-            && segment.seq == self.iss.number(self.recovery.next())
+    /// those (RFC 5681 section 3.2).
+    fn is_ack_replaceable(&self, start: u64) -> bool {
+        self.recv.next() > self.last_ack_sent
+            && start == self.recovery.next()
+            && !self.ecn.echoes()
+            && !self.recv.has_sack_blocks()
     }
 
     /// A packet of this connection left the local queue.

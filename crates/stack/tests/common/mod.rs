@@ -136,7 +136,7 @@ impl Pair {
     }
 
     /// When something happens next.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         let deadlines = [
             self.client.poll_timeout(),
             self.server.poll_timeout(),

@@ -104,7 +104,7 @@ impl Wire {
         let end = self.now + time;
         self.carry();
         while !until(self) {
-            let due = [&self.board, &self.peers].map(Host::poll_timeout);
+            let due = [&mut self.board, &mut self.peers].map(Host::poll_timeout);
             let Some(due) = due.into_iter().flatten().min().filter(|due| *due <= end) else {
                 self.now = end;
                 return;

@@ -167,7 +167,10 @@ fn a16_no_ack_waits_as_long_as_the_least_timeout() {
     connection.receiver.acks.clear_quick();
     connection.send_at(0, true);
     connection.next_at(1000, 100, true);
-    let env = Env { srtt: None, ..ENV };
+    let env = Env {
+        srtt_micros: 0,
+        ..ENV
+    };
     let mut payload = payload(connection.end, 10);
     let mut data = segment(&mut payload, connection.end, false);
     connection.receiver.handle_data(at(1001), &mut data, &env);
