@@ -148,11 +148,11 @@ impl Table {
     }
 
     /// All that are left, in order of their places.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Flow> + use<> {
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Box<Flow>> + use<> {
         self.index.clear();
         self.last = None;
         let slots = core::mem::take(&mut self.slots);
-        slots.into_iter().flatten().map(|slot| *slot.flow)
+        slots.into_iter().flatten().map(|slot| slot.flow)
     }
 }
 

@@ -4,6 +4,7 @@
 mod place;
 mod timelines;
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -49,6 +50,54 @@ pub struct Cases<'r> {
     first_look: Option<Instant>,
     /// What was recorded elsewhere at the same time, where the other ends may be.
     elsewhere: Option<&'r Cases<'r>>,
+    /// Those that were asked for last.
+    beside: RefCell<Option<Arc<Beside>>>,
+}
+
+/// Connections between two hosts that may be regarded beside one of a certain process.
+#[derive(Debug)]
+struct Beside {
+    hosts: (IpAddr, IpAddr),
+    pid: Option<u32>,
+    /// None was left out for its ports, so that another connection may regard them, too.
+    serves_others: bool,
+    /// The latest first: one more than are regarded, since the one in question is not.
+    open: Vec<Sibling>,
+    ended: Vec<Sibling>,
+}
+
+/// A connection, by its place among all.
+#[derive(Debug)]
+struct Sibling {
+    index: usize,
+    key: FlowKey,
+    timeline: Arc<Timeline>,
+}
+
+impl Beside {
+    fn serves(&self, track: &Track) -> bool {
+        let hosts = (track.key.local.ip(), track.key.remote.ip());
+        let mut siblings = self.open.iter().chain(&self.ended);
+        self.serves_others
+            && (self.hosts, self.pid) == (hosts, track.pid())
+            && siblings.all(|sibling| is_beside(track.key, sibling.key))
+    }
+
+    /// All but the one at this place.
+    fn but(&self, index: usize) -> Vec<&Timeline> {
+        let mut chosen = Vec::with_capacity(self.open.len() + self.ended.len());
+        for all in [&self.open, &self.ended] {
+            let others = all.iter().filter(|sibling| sibling.index != index);
+            let others = others.take(SIBLINGS_MAX);
+            chosen.extend(others.map(|sibling| &*sibling.timeline));
+        }
+        chosen
+    }
+}
+
+/// On one machine, the ends of other connections at the other side are in the list, too.
+fn is_beside(key: FlowKey, other: FlowKey) -> bool {
+    other.local.port() != key.remote.port() && other.remote.port() != key.local.port()
 }
 
 /// The connections between two hosts, in the order in which they appeared.
@@ -88,6 +137,7 @@ impl<'r> Cases<'r> {
             whole: recording.ended.since(recording.began),
             first_look: recording.first_look(),
             elsewhere: None,
+            beside: RefCell::new(None),
         };
         for (index, track) in recording.flows.iter().enumerate() {
             let facts = Facts::of(track);
@@ -217,25 +267,45 @@ impl<'r> Cases<'r> {
         (sent.unwrap_or(0), received.unwrap_or(0))
     }
 
-    /// Other connections of the same process (where that is known) between the same two hosts, the
-    /// latest first: some that are open, and some that have ended and tell of their whole lives.
-    fn siblings(&self, index: usize) -> Vec<Arc<Timeline>> {
+    /// Other connections of the same process (where that is known) between the same two hosts.
+    /// Thousands may ask for the same ones, one after the other.
+    fn beside(&self, index: usize) -> Arc<Beside> {
+        let known = self.beside.borrow().clone();
+        if let Some(known) = known.filter(|known| known.serves(&self.tracks[index])) {
+            return known;
+        }
         let (key, pid) = (self.tracks[index].key, self.tracks[index].pid());
-        let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
+        let hosts = (key.local.ip(), key.remote.ip());
+        let between = self.by_hosts.get(&hosts);
+        let serves_others = Cell::new(true);
         let is_sibling = |other: usize| {
             let track = &self.tracks[other];
-            // On one machine, the ends of other connections at the other side are in the list.
-            other != index
-                && track.key.local.port() != key.remote.port()
-                && track.key.remote.port() != key.local.port()
-                && (pid.is_none() || track.pid().is_none() || track.pid() == pid)
+            let is_apart = other == index || is_beside(key, track.key);
+            serves_others.set(serves_others.get() && is_apart);
+            is_apart && (pid.is_none() || track.pid().is_none() || track.pid() == pid)
         };
-        let latest = |of: fn(&Between) -> &[usize]| {
+        let latest = |of: fn(&Between) -> &[usize]| -> Vec<Sibling> {
             let all = between.map_or(&[][..], of).iter().rev().copied();
-            all.filter(|&other| is_sibling(other)).take(SIBLINGS_MAX)
+            let chosen = all.filter(|&other| is_sibling(other));
+            let chosen = chosen.take(SIBLINGS_MAX + 1);
+            let sibling = |index| Sibling {
+                index,
+                key: self.tracks[index].key,
+                timeline: self.timeline(index),
+            };
+            chosen.map(sibling).collect()
         };
-        let chosen = latest(|between| &between.open).chain(latest(|between| &between.ended));
-        chosen.map(|other| self.timeline(other)).collect()
+        let open = latest(|between| &between.open);
+        let ended = latest(|between| &between.ended);
+        let beside = Arc::new(Beside {
+            hosts,
+            pid,
+            serves_others: serves_others.get(),
+            open,
+            ended,
+        });
+        *self.beside.borrow_mut() = Some(Arc::clone(&beside));
+        beside
     }
 
     fn timeline(&self, index: usize) -> Arc<Timeline> {
@@ -345,12 +415,13 @@ impl<'c, 'r> Case<'c, 'r> {
         let other = self.other();
         let local = self.timeline();
         let remote = other.map(|(cases, index)| cases.timeline(index));
-        let siblings = self.cases.siblings(self.index);
-        let siblings: Vec<&Timeline> = siblings.iter().map(|sibling| &**sibling).collect();
+        let siblings = self.cases.beside(self.index);
+        let siblings = siblings.but(self.index);
         // Only those that came or went are judged together.
         let short = other.filter(|_| self.cases.is_short(self.index));
-        let beside = short.map_or_else(Vec::new, |(cases, index)| cases.siblings(index));
-        let beside: Vec<&Timeline> = beside.iter().map(|sibling| &**sibling).collect();
+        let beside = short.map(|(cases, index)| (cases.beside(index), index));
+        let beside = beside.as_ref();
+        let beside = beside.map_or_else(Vec::new, |(beside, index)| beside.but(*index));
         diagnose(&Observation {
             remote: remote.as_deref(),
             siblings: &siblings,

@@ -30,6 +30,7 @@
 //! sender), RFC 7323 (window scaling), RFC 4821 (path MTU probing).
 #![forbid(unsafe_code)]
 
+mod by_cookie;
 mod case;
 mod catalogue;
 mod host_timeline;
@@ -42,6 +43,7 @@ mod timeline;
 mod verdict;
 mod view;
 
+pub use by_cookie::ByCookie;
 pub use case::{Case, Cases, Place, Services};
 pub use catalogue::{DIAGNOSES, Diagnosis, InPackets, Objective, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};

@@ -1,14 +1,13 @@
 //! What a connection did since it was last asked: rate, direction, and the limit that held it most
-//! of the time. Two looks at a time are compared, so that this costs the same however long the
-//! recording is: for a screen that shows thousands of connections second by second.
+//! of the time. Each look is compared with what the one before showed, and needs no recording: for
+//! a screen that shows thousands of connections second by second.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use base::{FlowSample, Instant, Limit, Rate};
 
-use crate::recording::Track;
-use crate::shares::Shares;
+use crate::by_cookie::ByCookie;
+use crate::shares::{Shown, Times};
 
 /// A rate over less is an accident.
 const MEASURED_MIN: Duration = Duration::from_millis(100);
@@ -43,10 +42,11 @@ pub struct Reading {
 #[derive(Debug)]
 struct Meter {
     began: Counters,
-    /// The newest look that is summed up.
-    last: Instant,
-    times_s: [f64; Limit::ALL.len()],
-    unclear_s: f64,
+    /// What the newest look showed.
+    newest: Counters,
+    shown: Shown,
+    rest: Option<Rest>,
+    times: Times,
     /// The last answer, which stands until there is enough for another one.
     reading: Option<Reading>,
 }
@@ -56,6 +56,16 @@ struct Counters {
     at: Instant,
     acked: u64,
     received: u64,
+    /// Something waits to be sent, or for an answer.
+    is_waiting: bool,
+}
+
+/// What shows that nothing was under way at a look, and that nothing has happened since another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rest {
+    segs_in: u64,
+    segs_out: u64,
+    unread_bytes: Option<u32>,
 }
 
 impl Counters {
@@ -64,91 +74,96 @@ impl Counters {
             at: sample.at,
             acked: sample.bytes_acked.unwrap_or(0),
             received: sample.bytes_received.unwrap_or(0),
+            is_waiting: sample.unacked_pkts > Some(0) || sample.notsent_bytes > Some(0),
         }
+    }
+}
+
+impl Rest {
+    fn of(sample: &FlowSample) -> Option<Self> {
+        let rests = sample.unacked_pkts == Some(0) && sample.notsent_bytes == Some(0);
+        let (segs_in, segs_out) = sample.segs_in.zip(sample.segs_out)?;
+        rests.then_some(Self {
+            segs_in,
+            segs_out,
+            unread_bytes: sample.unread_bytes,
+        })
     }
 }
 
 /// The meters of connections, by their cookies.
 #[derive(Debug, Default)]
 pub struct Meters {
-    of: BTreeMap<u64, Meter>,
+    of: ByCookie<Meter>,
 }
 
 impl Meters {
-    /// Sums up the newest look at a connection. To be called about once for each look.
-    pub fn handle_look(&mut self, track: &Track) {
-        let Some(last) = track.samples.last() else {
-            return;
-        };
-        let meter = self.of.entry(track.cookie);
-        let meter = meter.or_insert_with(|| Meter::new(last));
-        if last.at > meter.last {
-            meter.last = last.at;
-            if let Some(before) = track.samples.before_last() {
-                meter.sum_up(before, last);
-            }
+    /// Sums up a look at a connection.
+    pub fn handle_look(&mut self, cookie: u64, sample: &FlowSample) {
+        match self.of.value_mut(cookie) {
+            Some(meter) => meter.handle_look(sample),
+            None => self.of.insert(cookie, Meter::new(sample)),
         }
     }
 
     /// What a connection did since this was last asked of it; `None` without a look at it.
-    pub fn poll(&mut self, track: &Track) -> Option<Reading> {
-        let last = track.samples.last()?;
-        let meter = self.of.entry(track.cookie);
-        Some(meter.or_insert_with(|| Meter::new(last)).poll(last))
+    pub fn poll(&mut self, cookie: u64) -> Option<Reading> {
+        self.of.value_mut(cookie).map(Meter::poll)
     }
 
     /// Forgets the connections that were not looked at since then.
     pub fn forget_before(&mut self, time: Instant) {
-        self.of.retain(|_, meter| meter.last >= time);
+        self.of.retain(|meter| meter.newest.at >= time);
     }
 
     /// How many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.of.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 }
 
 impl Meter {
     fn new(sample: &FlowSample) -> Self {
+        let counters = Counters::of(sample);
         Self {
-            began: Counters::of(sample),
-            last: sample.at,
-            times_s: [0.0; Limit::ALL.len()],
-            unclear_s: 0.0,
+            began: counters,
+            newest: counters,
+            shown: Shown::of(sample),
+            rest: Rest::of(sample),
+            times: Times::default(),
             reading: None,
         }
     }
 
-    fn sum_up(&mut self, before: &FlowSample, last: &FlowSample) {
-        if last.repeats(before) {
+    fn handle_look(&mut self, sample: &FlowSample) {
+        if sample.at <= self.newest.at {
             return;
         }
-        let Some(shares) = Shares::of_samples([before, last]) else {
-            return;
-        };
-        let time = last.at.since(before.at).as_secs_f64();
-        for (sum, limit) in self.times_s.iter_mut().zip(Limit::ALL) {
-            *sum += shares.get(limit) * time;
+        self.newest = Counters::of(sample);
+        let (shown, rest) = (Shown::of(sample), Rest::of(sample));
+        let before = core::mem::replace(&mut self.shown, shown);
+        let rested = core::mem::replace(&mut self.rest, rest);
+        // While it rests nothing holds it.
+        if rest.is_none() || rest != rested {
+            self.times.share_out(&before, &shown);
         }
-        self.unclear_s += shares.unclear() * time;
     }
 
-    fn poll(&mut self, sample: &FlowSample) -> Reading {
-        let counters = Counters::of(sample);
+    fn poll(&mut self) -> Reading {
+        let counters = self.newest;
         let time = counters.at.since(self.began.at);
         if let Some(reading) = self.reading.filter(|_| time < MEASURED_MIN) {
             return reading;
         }
         let began = core::mem::replace(&mut self.began, counters);
-        let times_s = core::mem::take(&mut self.times_s);
-        let unclear_s = core::mem::take(&mut self.unclear_s);
+        let times = core::mem::take(&mut self.times);
         let sent = counters.acked.saturating_sub(began.acked);
         let received = counters.received.saturating_sub(began.received);
         let is_receiving = received > sent;
@@ -157,11 +172,10 @@ impl Meter {
         } else {
             Rate::of(sent.max(received), time)
         };
-        let is_waiting = sample.unacked_pkts > Some(0) || sample.notsent_bytes > Some(0);
-        let (held, share) = if sent + received == 0 && !is_waiting {
+        let (held, share) = if sent + received == 0 && !counters.is_waiting {
             (Held::Idle, 1.0)
         } else {
-            largest(times_s, unclear_s, is_receiving)
+            largest(times.of, times.unclear, is_receiving)
         };
         let reading = Reading {
             rate,
@@ -196,24 +210,11 @@ mod tests {
     use base::{FlowKey, TcpState};
 
     use super::*;
-    use crate::recording::Samples;
 
     fn key() -> FlowKey {
         FlowKey {
             local: ([10, 0, 0, 1], 50_000).into(),
             remote: ([10, 0, 0, 2], 443).into(),
-        }
-    }
-
-    fn track(samples: Samples) -> Track {
-        Track {
-            key: key(),
-            cookie: 7,
-            owners: Vec::new(),
-            samples,
-            ended: false,
-            interface: None,
-            options_error: None,
         }
     }
 
@@ -237,13 +238,11 @@ mod tests {
     #[test]
     fn a_reading_begins_where_the_last_one_ended() {
         let mut meters = Meters::default();
-        let mut seen = track(Samples::new());
         let mut read = |looks: &[FlowSample]| {
             for look in looks {
-                seen.samples.push(look.clone());
-                meters.handle_look(&seen);
+                meters.handle_look(7, look);
             }
-            meters.poll(&seen).expect("a look")
+            meters.poll(7).expect("a look")
         };
         let first = read(&[stopped(0, 1000), stopped(500, 1000), stopped(1000, 2000)]);
         let rate = Rate::from_bits_per_second(8000);
@@ -266,18 +265,16 @@ mod tests {
             ..stopped(millis, 500)
         };
         let mut meters = Meters::default();
-        let seen = track([idle(0), idle(500), idle(1000)].into_iter().collect());
-        meters.handle_look(&seen);
-        assert_eq!(
-            meters.poll(&seen).map(|reading| reading.held),
-            Some(Held::Idle)
-        );
+        for millis in [0, 500, 1000] {
+            meters.handle_look(7, &idle(millis));
+        }
+        assert_eq!(meters.poll(7).map(|reading| reading.held), Some(Held::Idle));
     }
 
     #[test]
     fn what_is_gone_is_forgotten() {
         let mut meters = Meters::default();
-        meters.handle_look(&track([stopped(5, 0)].into_iter().collect()));
+        meters.handle_look(7, &stopped(5, 0));
         meters.forget_before(Instant::ZERO + Duration::from_millis(5));
         assert_eq!(meters.len(), 1);
         meters.forget_before(Instant::ZERO + Duration::from_millis(6));

@@ -18,10 +18,32 @@ pub struct Shares {
 }
 
 /// Times by limit, in seconds.
-#[derive(Default)]
-struct Times {
-    of: [f64; Limit::ALL.len()],
-    unclear: f64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    pub(crate) of: [f64; Limit::ALL.len()],
+    pub(crate) unclear: f64,
+}
+
+/// What a look shows of its limit: all that is to be known of it when the next one comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub(crate) at: Instant,
+    limit: Option<Limit>,
+    has_nothing: bool,
+    busy_time: Option<Duration>,
+    rwnd_limited_time: Option<Duration>,
+}
+
+impl Shown {
+    pub(crate) fn of(sample: &FlowSample) -> Self {
+        Self {
+            at: sample.at,
+            limit: limit_of(sample),
+            has_nothing: has_nothing(sample),
+            busy_time: sample.busy_time,
+            rwnd_limited_time: sample.rwnd_limited_time,
+        }
+    }
 }
 
 impl Shares {
@@ -34,10 +56,10 @@ impl Shares {
     /// The same of samples in order of time.
     pub fn of_samples<'s>(samples: impl IntoIterator<Item = &'s FlowSample>) -> Option<Self> {
         let mut times = Times::default();
-        let mut samples = samples.into_iter();
+        let mut samples = samples.into_iter().map(Shown::of);
         let mut before = samples.next()?;
         for after in samples {
-            times.share_out(before, after);
+            times.share_out(&before, &after);
             before = after;
         }
         let all = times.of.iter().sum::<f64>() + times.unclear;
@@ -78,12 +100,12 @@ pub(crate) fn held<'s>(
     samples: impl IntoIterator<Item = &'s FlowSample>,
     limit: Limit,
 ) -> Option<(Instant, Instant)> {
-    let mut samples = samples.into_iter();
+    let mut samples = samples.into_iter().map(Shown::of);
     let mut before = samples.next()?;
     let mut held = None;
     for after in samples {
         let mut times = Times::default();
-        times.share_out(before, after);
+        times.share_out(&before, &after);
         if 2.0 * times.of[place(limit)] >= after.at.since(before.at).as_secs_f64() {
             let (first, _) = held.unwrap_or((before.at, after.at));
             held = Some((first, after.at));
@@ -94,38 +116,38 @@ pub(crate) fn held<'s>(
 }
 
 impl Times {
-    fn share_out(&mut self, before: &FlowSample, after: &FlowSample) {
+    /// Shares out the time between two looks.
+    pub(crate) fn share_out(&mut self, before: &Shown, after: &Shown) {
         let all = after.at.since(before.at).as_secs_f64();
-        let counted = |read: fn(&FlowSample) -> Option<Duration>| {
+        let counted = |read: fn(&Shown) -> Option<Duration>| {
             let (old, new) = (read(before)?, read(after)?);
             Some(new.checked_sub(old)?.as_secs_f64().min(all))
         };
         let looks = [before, after];
-        let seen = looks.map(limit_of);
         let busy = counted(|s| s.busy_time);
         let shut = counted(|s| s.rwnd_limited_time).unwrap_or(0.0);
         let shut = shut.min(busy.unwrap_or(all));
         self.add(Some(Limit::PeerWindow), shut);
         let mut left = all - shut;
-        let is_open = seen.iter().all(|limit| *limit != Some(Limit::Handshake));
+        let is_open = looks
+            .iter()
+            .all(|look| look.limit != Some(Limit::Handshake));
         if let Some(busy) = busy.filter(|_| is_open) {
             self.add(Some(Limit::Application), all - busy);
             left = busy - shut;
         }
         // The counters have had the idle time, and that of the window.
         let has_busy = busy.is_some() && is_open;
-        let is_counted = |look: &FlowSample, limit: Option<Limit>| {
-            (has_busy && has_nothing(look)) || (shut > 0.0 && limit == Some(Limit::PeerWindow))
+        let is_counted = |look: &Shown| {
+            let is_shut = shut > 0.0 && look.limit == Some(Limit::PeerWindow);
+            (has_busy && look.has_nothing) || is_shut
         };
-        let votes = looks
-            .into_iter()
-            .zip(seen)
-            .filter(|(look, limit)| !is_counted(look, *limit))
-            .map(|(_, limit)| limit);
+        let votes = looks.into_iter().filter(|look| !is_counted(look));
         let number = votes.clone().count();
         if number == 0 {
             // Both looks fell into what is counted; between them data came and went.
-            let between = if shut > 0.0 && !looks.into_iter().any(has_nothing) {
+            let is_silent = looks.into_iter().any(|look| look.has_nothing);
+            let between = if shut > 0.0 && !is_silent {
                 Limit::PeerWindow
             } else {
                 Limit::Application
@@ -133,7 +155,7 @@ impl Times {
             self.add(Some(between), left);
         }
         for vote in votes {
-            self.add(vote, left / number as f64);
+            self.add(vote.limit, left / number as f64);
         }
     }
 

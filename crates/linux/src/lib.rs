@@ -45,7 +45,6 @@ pub mod sockopt;
 mod state;
 pub mod supervise;
 pub mod sysctl;
-mod tcp_info;
 mod terminal;
 pub mod tun;
 mod tun_engine;
@@ -81,7 +80,9 @@ pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
 pub use state::State;
 pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
-pub use watch::{AnnouncedSockets, KnownOwners, Tracks, WatchProgress, WatchRequest, watch};
+pub use watch::{
+    AnnouncedSockets, KnownOwners, Onlooker, Tracks, WatchProgress, WatchRequest, watch, watch_by,
+};
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,
     run_worker_process,

@@ -5,10 +5,10 @@
 //! Requests that change something go through `netlink-bindings` elsewhere; this is for reading
 //! many small answers fast, without an allocation for each.
 
-use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+pub(crate) use base::inet_diag::{Attributes, borrowed_text, u16_at, u32_at, u64_at};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{
@@ -250,61 +250,13 @@ impl<'m> Iterator for Messages<'m> {
     }
 }
 
-/// The attributes of a message or of a nested attribute: number and payload. Ends at the first that
-/// does not fit.
-pub(crate) struct Attributes<'m>(pub(crate) &'m [u8]);
-
-impl<'m> Iterator for Attributes<'m> {
-    type Item = (u16, &'m [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        /// Without the bits that say "nested" and "network byte order".
-        const NUMBER: u16 = 0x3fff;
-        let length = usize::from(u16_at(self.0, 0)?);
-        let number = u16_at(self.0, 2)? & NUMBER;
-        let payload = self.0.get(4..length)?;
-        self.0 = self.0.get(aligned(length)..).unwrap_or_default();
-        Some((number, payload))
-    }
-}
-
 const fn aligned(length: usize) -> usize {
     length.next_multiple_of(4)
-}
-
-/// The number at this offset in the machine's byte order; `None` where the bytes end before it.
-#[inline]
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(
-        bytes.get(offset..offset + 2)?.try_into().ok()?,
-    ))
-}
-
-/// See [`u16_at`].
-#[inline]
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(
-        bytes.get(offset..offset + 4)?.try_into().ok()?,
-    ))
-}
-
-/// See [`u16_at`].
-#[inline]
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(
-        bytes.get(offset..offset + 8)?.try_into().ok()?,
-    ))
 }
 
 /// Text up to its first zero byte.
 pub(crate) fn text(bytes: &[u8]) -> String {
     borrowed_text(bytes).into_owned()
-}
-
-/// The same without an allocation, where it is UTF-8.
-pub(crate) fn borrowed_text(bytes: &[u8]) -> Cow<'_, str> {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())])
 }
 
 #[cfg(test)]

@@ -8,12 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use base::knob::{Kind, LinuxSite};
-use base::{FlowSample, Knob, KnobValue};
+use base::{FlowSample, Knob, KnobValue, tcp_info};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 
 use crate::error::{Error, Result};
 use crate::state::State;
-use crate::tcp_info;
 
 const SOL_SOCKET: i32 = libc::SOL_SOCKET;
 const SO_BUF_LOCK: i32 = 72;

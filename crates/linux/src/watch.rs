@@ -7,6 +7,7 @@
 
 mod closing;
 mod followed;
+mod onlooker;
 mod owner_book;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{FlowKey, FlowSample, HostSample, Instant, PortUse, Rng, TcpState};
-use doctor::{Recording, Samples, SocketOwner, Track};
+use doctor::{ByCookie, Recording, Samples, SocketOwner, Track};
 
 use crate::clock::Clock;
 use crate::counters::{host_sample, sysctl};
@@ -30,6 +31,8 @@ use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use closing::Closing;
 use followed::Followed;
+use onlooker::Bystander;
+pub use onlooker::{Onlooker, Tracks, WatchProgress};
 pub use owner_book::KnownOwners;
 use owner_book::{Known, OwnerBook, Pace};
 
@@ -37,7 +40,7 @@ use owner_book::{Known, OwnerBook, Pace};
 const SHARE_SCAN: u32 = 20;
 /// Where there are no IPv6 sockets they are listed less often: the kernel walks through the table
 /// of all connections once for each family.
-const LIST_IPV6_EVERY: Duration = Duration::from_millis(500);
+const LIST_IPV6_EVERY: Duration = Duration::from_secs(1);
 /// Asking for one socket costs as much as listing so many.
 const ONE_BY_ONE: usize = 3;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
@@ -45,6 +48,8 @@ const ONE_BY_ONE: usize = 3;
 const SHARE_LOOK: u32 = 4;
 /// Counting ports, which lists connections in TIME-WAIT, takes at most one part in this many.
 const SHARE_PORTS: u32 = 50;
+/// Nor more often: they do not run out in a moment.
+const COUNT_PORTS_EVERY: Duration = Duration::from_secs(2);
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long the kernel gets at the end to tell of connections that were announced.
@@ -140,54 +145,6 @@ impl WatchRequest<'_> {
     }
 }
 
-/// How far it is.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchProgress<'w> {
-    /// Time since the start.
-    pub elapsed: Duration,
-    /// Time that it will take in all.
-    pub duration: Duration,
-    /// How often all of them were looked at.
-    pub looks: u64,
-    /// What was seen of each of them so far.
-    pub tracks: Tracks<'w>,
-}
-
-/// The connections that match, while they are watched.
-#[derive(Clone, Copy)]
-pub struct Tracks<'w> {
-    flows: &'w BTreeMap<u64, Followed>,
-    /// The first look that was not told of yet.
-    untold: u64,
-}
-
-impl<'w> Tracks<'w> {
-    /// Looks at them that are kept.
-    #[must_use]
-    pub fn samples(self) -> usize {
-        self.iter().map(|track| track.samples.len()).sum()
-    }
-
-    /// Each of them, also those that have ended, in the order of their cookies.
-    pub fn iter(self) -> impl Iterator<Item = &'w Track> {
-        let matching = self.flows.values().filter(|followed| followed.matches);
-        matching.map(|followed| &followed.flow)
-    }
-
-    /// Each that was looked at since it was told last, with the loop in this crate.
-    pub fn each_new(self, handle: &mut dyn FnMut(&Track)) {
-        let matching = self.flows.values().filter(|followed| followed.matches);
-        let new = matching.filter(|followed| followed.look >= self.untold);
-        new.for_each(|followed| handle(&followed.flow));
-    }
-}
-
-impl fmt::Debug for Tracks<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
 /// Watches the flows that match. `progress` is told about every tenth of a second.
 ///
 /// # Errors
@@ -198,17 +155,28 @@ pub fn watch(
     request: &WatchRequest<'_>,
     progress: &mut (dyn FnMut(WatchProgress) + Send),
 ) -> Result<Recording> {
+    watch_by(request, &mut Bystander(progress))
+}
+
+/// The same with somebody who is told of each look.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_by(
+    request: &WatchRequest<'_>,
+    onlooker: &mut (dyn Onlooker + Send),
+) -> Result<Recording> {
     match request.netns {
-        None => watch_here(request, progress),
-        Some(netns) => netns.run(|| watch_here(request, progress))?,
+        None => watch_here(request, onlooker),
+        Some(netns) => netns.run(|| watch_here(request, onlooker))?,
     }
 }
 
 fn watch_here(
     request: &WatchRequest<'_>,
-    progress: &mut (dyn FnMut(WatchProgress) + Send),
+    onlooker: &mut (dyn Onlooker + Send),
 ) -> Result<Recording> {
-    let mut watcher = Watcher::open(request)?;
+    let mut watcher = Watcher::open(request, onlooker)?;
     let mut next_look = watcher.began;
     let mut next_host = watcher.began;
     let mut next_progress = watcher.began;
@@ -227,12 +195,11 @@ fn watch_here(
         watcher.look(now, over)?;
         if over {
             watcher.look_at_host(Clock.now())?;
-            progress(watcher.progress(Clock.now()));
+            watcher.tell(Clock.now());
             return Ok(watcher.finish());
         }
         if now >= next_progress {
-            progress(watcher.progress(now));
-            watcher.untold = watcher.looks;
+            watcher.tell(now);
             next_progress = now + PROGRESS_EVERY;
         }
         next_look = watcher.next_look(next_look, deadline);
@@ -242,6 +209,7 @@ fn watch_here(
 
 struct Watcher<'a> {
     request: &'a WatchRequest<'a>,
+    onlooker: &'a mut (dyn Onlooker + Send),
     filter: Filter,
     scan: ScanRequest,
     diag: SockDiag,
@@ -257,12 +225,14 @@ struct Watcher<'a> {
     /// Whether there were IPv6 sockets when they were last listed, and when that was.
     has_ipv6: bool,
     ipv6_listed: Instant,
-    flows: BTreeMap<u64, Followed>,
+    flows: ByCookie<Followed>,
+    /// There may be some whose owners are not known yet.
+    is_unsettled: bool,
     order: u64,
     samples: usize,
     looks: u64,
-    /// The first look that was not told of yet.
-    untold: u64,
+    /// Lists of all sockets so far.
+    lists: u64,
     left_out: BTreeSet<u64>,
     hosts: Vec<HostSample>,
     book: OwnerBook,
@@ -288,7 +258,10 @@ fn part_of(key: FlowKey, parts: u32) -> u32 {
 }
 
 impl<'a> Watcher<'a> {
-    fn open(request: &'a WatchRequest<'a>) -> Result<Self> {
+    fn open(
+        request: &'a WatchRequest<'a>,
+        onlooker: &'a mut (dyn Onlooker + Send),
+    ) -> Result<Self> {
         let mut filter = request.filter.clone();
         filter.resolve_cgroups(&cgroup_id);
         let pid = filter.fixed_pid();
@@ -310,6 +283,7 @@ impl<'a> Watcher<'a> {
         let began = Clock.now();
         Ok(Self {
             request,
+            onlooker,
             scan: ScanRequest {
                 listeners: filter.names_state(TcpState::Listen),
                 no_connections: false,
@@ -318,6 +292,7 @@ impl<'a> Watcher<'a> {
                 local_port,
                 remote_port,
                 skip_ipv6: false,
+                ends_only: false,
             },
             diag: SockDiag::open()?,
             // Of a program that is run every connection is wanted.
@@ -328,11 +303,12 @@ impl<'a> Watcher<'a> {
             awake: 0,
             has_ipv6: true,
             ipv6_listed: began,
-            flows: BTreeMap::new(),
+            flows: ByCookie::default(),
+            is_unsettled: false,
             order: 0,
             samples: 0,
             looks: 0,
-            untold: 0,
+            lists: 0,
             left_out: BTreeSet::new(),
             hosts: Vec::new(),
             book,
@@ -366,12 +342,13 @@ impl<'a> Watcher<'a> {
                 link.tso = offloads.tso(&link.name);
             }
         }
-        if self
-            .pace_ports
-            .is_due(now, SHARE_PORTS * self.request.watches)
+        let share = SHARE_PORTS * self.request.watches;
+        let counted = self.pace_ports.last_end();
+        if self.pace_ports.is_due(now, share)
+            && counted.is_none_or(|counted| now.since(counted) >= COUNT_PORTS_EVERY)
         {
-            let diag = &mut self.diag;
-            sample.ports = self.pace_ports.run(|| ports_taken(diag))?;
+            let (diag, skip_ipv6) = (&mut self.diag, !self.has_ipv6);
+            sample.ports = self.pace_ports.run(|| ports_taken(diag, skip_ipv6))?;
         }
         self.hosts.push(sample);
         Ok(())
@@ -400,17 +377,26 @@ impl<'a> Watcher<'a> {
         let closed = self.closed.as_ref().map(Closing::take);
         for mut sample in closed.into_iter().flatten() {
             let cookie = sample.cookie.unwrap_or_default();
-            if !self.flows.contains_key(&cookie) {
+            if !self.flows.contains(cookie) {
                 let may_match = !self.filter.needs_owners();
                 let Some(new) = may_match.then(|| self.admit(&sample)).flatten() else {
                     continue;
                 };
                 self.flows.insert(cookie, new);
             }
-            if let Some(Followed { flow, look, .. }) = self.flows.get_mut(&cookie) {
+            if let Some(Followed {
+                flow,
+                look,
+                matches,
+                ..
+            }) = self.flows.value_mut(cookie)
+            {
                 *look = self.looks;
                 sample.key = flow.key;
                 sample.inode = flow.samples.last().and_then(|last| last.inode);
+                if *matches {
+                    self.onlooker.on_look(cookie, &sample);
+                }
                 flow.samples.push(sample);
                 flow.ended = true;
                 self.samples += 1;
@@ -428,7 +414,7 @@ impl<'a> Watcher<'a> {
         let mut looks = 0;
         loop {
             self.look_at_closed();
-            let is_seen = |cookie| self.flows.contains_key(&cookie);
+            let is_seen = |cookie| self.flows.contains(cookie);
             if announced.are_all(&is_seen) || Clock.now() >= began + ANNOUNCED_GRACE {
                 return Ok(());
             }
@@ -458,20 +444,25 @@ impl<'a> Watcher<'a> {
     fn look_at_all(&mut self, now: Instant, last: bool) -> Result<()> {
         let since = now.since(self.ipv6_listed);
         self.scan.skip_ipv6 = !self.has_ipv6 && !last && since < LIST_IPV6_EVERY;
-        for followed in self.flows.values_mut() {
-            followed.flow.ended = true;
-        }
         (self.listed_count, self.listed_at) = (0, now);
+        self.lists += 1;
         let mut others = Vec::new();
-        let mut take = |sample: FlowSample| {
+        let mut take = |sample: &mut FlowSample| {
             self.listed_count += 1;
-            match self.flows.get_mut(&sample.cookie.unwrap_or_default()) {
-                Some(followed) => {
-                    let is_more = followed.keep(sample, self.looks, &mut self.book);
-                    self.samples += usize::from(is_more);
-                }
-                None => others.push(sample),
+            let cookie = sample.cookie.unwrap_or_default();
+            let Some(followed) = self.flows.value_mut(cookie) else {
+                others.push(sample.clone());
+                return;
+            };
+            followed.listed = self.lists;
+            if followed.matches {
+                self.onlooker.on_look(cookie, sample);
             }
+            if !last && followed.may_skip(sample, self.looks) {
+                return;
+            }
+            let is_more = followed.keep(sample, self.looks, &mut self.book);
+            self.samples += usize::from(is_more);
         };
         let (diag, scan) = (&mut self.diag, &self.scan);
         let ipv6 = self.pace_scan.run(|| diag.scan_each(scan, &mut take))?;
@@ -479,16 +470,27 @@ impl<'a> Watcher<'a> {
             self.has_ipv6 = ipv6 > 0;
             self.ipv6_listed = now;
         }
-        for sample in others {
+        for mut sample in others {
             let cookie = sample.cookie.unwrap_or_default();
             if let Some(mut followed) = self.admit(&sample) {
-                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
+                followed.listed = self.lists;
+                if followed.matches {
+                    self.onlooker.on_look(cookie, &sample);
+                }
+                let is_more = followed.keep(&mut sample, self.looks, &mut self.book);
+                self.samples += usize::from(is_more);
                 self.flows.insert(cookie, followed);
             }
         }
-        let live = || self.flows.values().filter(|one| !one.flow.ended);
-        let (all, asleep) = (live().count(), live().filter(|one| one.is_asleep).count());
-        (self.live, self.awake) = (all, all - asleep);
+        (self.live, self.awake, self.is_unsettled) = (0, 0, false);
+        for followed in self.flows.values_mut() {
+            followed.flow.ended = followed.listed < self.lists;
+            if !followed.flow.ended {
+                self.live += 1;
+                self.awake += usize::from(!followed.is_asleep);
+            }
+            self.is_unsettled |= !followed.is_settled();
+        }
         self.book.refresh(Clock.now())?;
         self.settle();
         Ok(())
@@ -501,14 +503,18 @@ impl<'a> Watcher<'a> {
             .iter()
             .filter(|(_, followed)| !followed.flow.ended && !followed.is_asleep);
         let asked: Vec<_> = awake
-            .map(|(&cookie, followed)| (cookie, followed.flow.key))
+            .map(|(cookie, followed)| (cookie, followed.flow.key))
             .collect();
         for (cookie, key) in asked {
             // Whether one that is not found is gone, the next list shows.
-            if let Some(sample) = self.diag.sample_one(Clock.now(), key, Some(cookie))?
-                && let Some(followed) = self.flows.get_mut(&cookie)
+            if let Some(mut sample) = self.diag.sample_one(Clock.now(), key, Some(cookie))?
+                && let Some(followed) = self.flows.value_mut(cookie)
             {
-                self.samples += usize::from(followed.keep(sample, self.looks, &mut self.book));
+                if followed.matches {
+                    self.onlooker.on_look(cookie, &sample);
+                }
+                let is_more = followed.keep(&mut sample, self.looks, &mut self.book);
+                self.samples += usize::from(is_more);
             }
         }
         Ok(())
@@ -560,6 +566,8 @@ impl<'a> Watcher<'a> {
             look: self.looks,
             matches: matches == Some(true),
             is_asleep: false,
+            listed: 0,
+            is_steady: self.onlooker.is_steady(cookie),
             option_reads: self.book.reads_before(cookie),
         })
     }
@@ -567,6 +575,9 @@ impl<'a> Watcher<'a> {
     /// Decides about the flows on trial whose owners are known by now, and completes the first
     /// samples of new flows, whose owners were not known when they were taken.
     fn settle(&mut self) {
+        if !self.is_unsettled {
+            return;
+        }
         let Self {
             flows,
             book,
@@ -574,7 +585,7 @@ impl<'a> Watcher<'a> {
             samples,
             ..
         } = self;
-        flows.retain(|_, track| {
+        flows.retain(|track| {
             if track.is_settled() {
                 return true;
             }
@@ -650,17 +661,13 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn progress(&self, now: Instant) -> WatchProgress<'_> {
-        let tracks = Tracks {
-            flows: &self.flows,
-            untold: self.untold,
-        };
-        WatchProgress {
+    fn tell(&mut self, now: Instant) {
+        self.onlooker.on_progress(WatchProgress {
             elapsed: now.since(self.began),
             duration: self.request.duration,
             looks: self.looks,
-            tracks,
-        }
+            tracks: Tracks { flows: &self.flows },
+        });
     }
 
     fn finish(self) -> Recording {
@@ -690,7 +697,7 @@ impl<'a> Watcher<'a> {
 }
 
 /// The destination to which connections take most of the ports that the kernel chooses from.
-fn ports_taken(diag: &mut SockDiag) -> Result<Option<PortUse>> {
+fn ports_taken(diag: &mut SockDiag, skip_ipv6: bool) -> Result<Option<PortUse>> {
     let range = sysctl("net.ipv4.ip_local_port_range").and_then(|text| {
         let (first, last) = text.split_once(' ')?;
         Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
@@ -700,15 +707,17 @@ fn ports_taken(diag: &mut SockDiag) -> Result<Option<PortUse>> {
     };
     let request = ScanRequest {
         time_wait: true,
+        skip_ipv6,
+        ends_only: true,
         ..ScanRequest::default()
     };
     let mut taken: BTreeMap<(IpAddr, SocketAddr), u32> = BTreeMap::new();
-    for sample in diag.scan(&request)? {
+    diag.scan_each(&request, &mut |sample| {
         let FlowKey { local, remote } = sample.key;
         if (first..=last).contains(&local.port()) {
             *taken.entry((local.ip(), remote)).or_default() += 1;
         }
-    }
+    })?;
     let most = taken.into_iter().max_by_key(|(_, count)| *count);
     Ok(most.map(|((_, remote), taken)| PortUse {
         remote,

@@ -133,7 +133,8 @@ impl<'r> Observed<'r> {
         }
     }
 
-    fn answer<'o>(&'o self, case: Case<'o, 'r>) -> Answered<'o, 'r> {
+    /// Asks the doctor about one of the [`Observed::cases`].
+    pub fn answer<'o>(&'o self, case: Case<'o, 'r>) -> Answered<'o, 'r> {
         let report = case.diagnose();
         let other = case.other_end();
         let ends = Ends {

@@ -23,7 +23,7 @@ use crate::targets::Ends;
 const SHARE_MIN: f64 = 0.005;
 
 /// One connection, or several short ones of one service.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct FlowRow<const ON_HOST: bool> {
     /// Identity of the connection in what was recorded.
     #[serde(skip)]
@@ -97,7 +97,7 @@ pub enum Direction {
 }
 
 /// One verdict on a connection or on a host.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct VerdictRow<const ON_HOST: bool> {
     /// Of the diagnosis, as docs/diagnoses.md has it.
     pub id: &'static str,
@@ -134,7 +134,7 @@ pub struct VerdictRow<const ON_HOST: bool> {
 }
 
 /// A change, with where to make it if that is known and reachable.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ChangeRow<const ON_HOST: bool> {
     /// Name of the knob.
     pub knob: &'static str,

@@ -26,6 +26,8 @@ pub(crate) use self::file::{
 };
 use crate::cli::{Color, Globals};
 
+/// A document of JSON is written in parts of this size.
+const JSON_PART_BYTES: usize = 64 << 10;
 /// Widest line of a table.
 const TABLE_COLUMNS: u16 = 100;
 /// A longer word, such as a path, may be parted. No number with its unit is as long.
@@ -121,7 +123,7 @@ impl Output {
         human: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
         unless_reader_left(if self.is_json() {
-            write_json(&document(name, body)?)
+            written(write_document(name, body))
         } else if self.is_quiet() {
             self.print(results_only(&human()))
         } else {
@@ -259,7 +261,19 @@ fn version_of(name: &str) -> u32 {
 
 /// The JSON document of a result.
 pub(crate) fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<String> {
-    let envelope = Envelope {
+    serde_json::to_string_pretty(&envelope(name, body)).context("writing JSON")
+}
+
+/// Prints it, part by part: that of thousands of connections is as large as their packets.
+fn write_document<T: Serialize>(name: &str, body: &T) -> io::Result<()> {
+    let mut target = io::BufWriter::with_capacity(JSON_PART_BYTES, io::stdout().lock());
+    serde_json::to_writer_pretty(&mut target, &envelope(name, body))?;
+    target.write_all(b"\n")?;
+    target.flush()
+}
+
+fn envelope<'b, T>(name: &str, body: &'b T) -> Envelope<'b, T> {
+    Envelope {
         schema: format!("tcptailor/{name}/{}", version_of(name)),
         tool: Tool {
             version: env!("CARGO_PKG_VERSION"),
@@ -270,8 +284,7 @@ pub(crate) fn document<T: Serialize>(name: &str, body: &T) -> anyhow::Result<Str
         },
         time: now(),
         body,
-    };
-    serde_json::to_string_pretty(&envelope).context("writing JSON")
+    }
 }
 
 /// The wall clock, as a label.

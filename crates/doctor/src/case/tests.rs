@@ -266,12 +266,24 @@ fn siblings_are_connections_of_the_same_process_on_the_same_side() {
         track(["127.0.0.1:50003", "127.0.0.2:80"], 1, 100),
     ]);
     let cases = Cases::of(&recording);
-    let siblings = cases.siblings(0);
-    let keys: Vec<FlowKey> = siblings
-        .iter()
-        .filter_map(|timeline| timeline.key())
-        .collect();
-    assert_eq!(keys, [recording.flows[2].key]);
+    let siblings = |index: usize| -> Vec<usize> {
+        let beside = cases.beside(index);
+        let keys = beside.but(index).into_iter().map(Timeline::key);
+        let place = |key| {
+            recording
+                .flows
+                .iter()
+                .position(|track| Some(track.key) == key)
+        };
+        keys.filter_map(place).collect()
+    };
+    // Whoever asked before.
+    for _ in 0..2 {
+        assert_eq!(siblings(0), [2]);
+        assert_eq!(siblings(2), [0]);
+        assert_eq!(siblings(1), [3]);
+        assert_eq!(siblings(3), [1]);
+    }
     assert!(cases.shares_process(0));
     assert!(!cases.shares_process(4), "its process has no other");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::{FlowSample, Instant};
 
 use super::SIBLINGS_MAX;
-use crate::recording::{Track, placed};
+use crate::recording::Track;
 use crate::rules::thresholds;
 use crate::timeline::{Before, Taken, Timeline};
 
@@ -184,7 +184,10 @@ impl Kept {
             let room = SPARE_MAX.saturating_sub(self.spare.len());
             // Where somebody holds the timeline, its memory goes with that.
             let samples = Arc::into_inner(timeline).map(Timeline::into_samples);
-            self.spare.extend(samples.into_iter().flatten().take(room));
+            let samples = samples.into_iter().flatten();
+            // Those that are whole are the recording's own.
+            let mut free = samples.filter(|sample| Arc::strong_count(sample) == 1);
+            self.spare.extend(free.by_ref().take(room));
         }
         let left = self.timelines.values();
         self.samples = left.map(|(_, timeline)| timeline.samples().len()).sum();
@@ -193,8 +196,6 @@ impl Kept {
 
 pub(super) fn timeline_of(track: &Track, spare: &mut Vec<Arc<FlowSample>>) -> Timeline {
     let mut timeline = Timeline::new();
-    track.samples.each(|sample| {
-        timeline.push(placed(spare.pop(), sample.clone()));
-    });
+    track.samples.share(spare, |sample| timeline.push(sample));
     timeline
 }

@@ -17,6 +17,9 @@ const UNKNOWN: u8 = 0x80;
 const END: u8 = 0x7f;
 /// Room for the changes of some looks, without growing step by step.
 const CHANGES_BYTES: usize = 128;
+/// Of looks at a connection that was idle for longer than this only those are kept at which
+/// something changed: pauses of programs that think are shorter.
+pub const LONG_IDLE: Duration = Duration::from_secs(1);
 /// The first of the four numbers of BBR's model.
 const BBR: u8 = END - 4;
 
@@ -58,9 +61,33 @@ impl Samples {
 
     /// The same, into the memory of a look that has been packed, unless that is kept elsewhere:
     /// with thousands of connections allocating would take more time than packing.
-    pub fn push_look(&mut self, sample: FlowSample) {
+    pub fn push_look(&mut self, sample: &FlowSample) {
         let spare = self.last.take().and_then(|last| self.pack(last));
-        self.last = Some(placed(spare, sample));
+        self.last = Some(placed(spare, sample.clone()));
+    }
+
+    /// The same of a connection that is looked at again and again; whether there is one more than
+    /// before. While nothing happens for long only the first and the last look are kept.
+    pub fn take_look(&mut self, sample: &FlowSample) -> bool {
+        let is_rest = |later: &FlowSample, earlier: &FlowSample| {
+            let idle = earlier.since_data_sent.min(earlier.since_data_received);
+            idle >= Some(LONG_IDLE) && later.repeats(earlier)
+        };
+        if let (Some(earlier), Some(last)) = (self.before_last(), self.last())
+            && is_rest(last, earlier)
+            && is_rest(sample, last)
+        {
+            let sample = FlowSample {
+                looks: sample.looks.saturating_add(last.looks),
+                // Read seldom: the last reading stays.
+                owner_cpu_time: sample.owner_cpu_time.or(last.owner_cpu_time),
+                ..sample.clone()
+            };
+            self.replace_last(sample);
+            return false;
+        }
+        self.push_look(sample);
+        true
     }
 
     /// The same of one that has memory already, for which that of a look that has been packed is
@@ -157,6 +184,33 @@ impl Samples {
         }
         if let Some(last) = self.last() {
             take(last);
+        }
+    }
+
+    /// Gives all of them to others, oldest first: those that are whole as they are, the rest in
+    /// memory that is taken from `spare` while there is any.
+    pub(crate) fn share(
+        &self,
+        spare: &mut Vec<Arc<FlowSample>>,
+        mut take: impl FnMut(Arc<FlowSample>),
+    ) {
+        let mut whole = self.whole.iter().peekable();
+        let mut changes = &self.changes[..];
+        let mut before: Option<FlowSample> = None;
+        let mut newest_whole: Option<&Arc<FlowSample>> = None;
+        for index in 0..self.packed {
+            if let Some(next) = whole.next_if(|whole| whole.index == index) {
+                (before, newest_whole) = (None, Some(&next.sample));
+                take(Arc::clone(&next.sample));
+                continue;
+            }
+            let Some(whole) = newest_whole else { continue };
+            let sample = before.get_or_insert_with(|| FlowSample::clone(whole));
+            take_changes(sample, &mut changes);
+            take(placed(spare.pop(), sample.clone()));
+        }
+        if let Some(last) = &self.last {
+            take(Arc::clone(last));
         }
     }
 
@@ -580,7 +634,7 @@ mod tests {
         let mut samples = Samples::new();
         let mut kept = Vec::new();
         for (at, sample) in looks.iter().enumerate() {
-            samples.push_look(sample.clone());
+            samples.push_look(sample);
             if at % 3 == 0 {
                 kept.extend(samples.last_shared());
             }
@@ -590,7 +644,7 @@ mod tests {
         assert!(kept.iter().map(|kept| &**kept).eq(expected), "{kept:?}");
         // None of the last two is kept.
         let before = samples.before.as_ref().map(Arc::as_ptr);
-        samples.push_look(look(200));
+        samples.push_look(&look(200));
         assert_eq!(samples.last.as_ref().map(Arc::as_ptr), before);
         let newest = samples.last.as_ref().map(Arc::as_ptr);
         samples.replace_last(look(210));

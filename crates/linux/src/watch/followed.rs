@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use base::FlowSample;
-use doctor::{Samples, Track};
+use base::{CongestionState, FlowSample, TcpState};
+use doctor::Track;
 
 use super::owner_book::{Known, OwnerBook};
 
-/// Looks at a connection that was idle for longer than this are kept only where something changed:
-/// pauses of programs that think are shorter.
-const LONG_IDLE: Duration = Duration::from_secs(1);
+/// Of a steady connection one look in so many is kept.
+const STEADY_LOOKS: u64 = 4;
 /// One that was idle for longer than this sleeps, and is looked at in lists of all sockets alone.
 const ASLEEP_AFTER: Duration = Duration::from_secs(5);
 
@@ -23,13 +22,32 @@ pub(super) struct Followed {
     pub(super) matches: bool,
     /// Nothing was to be seen of it for long, up to the last look.
     pub(super) is_asleep: bool,
+    /// The list of all sockets in which it was last.
+    pub(super) listed: u64,
+    /// Nothing new is expected of it.
+    pub(super) is_steady: bool,
     /// How often the options of its socket were read.
     pub(super) option_reads: u8,
 }
 
 impl Followed {
+    /// Whether this look may be left out: the next one that is kept stands for it.
+    pub(super) fn may_skip(&self, sample: &FlowSample, look: u64) -> bool {
+        self.is_steady
+            && look.saturating_sub(self.look) < STEADY_LOOKS
+            && sample.state == Some(TcpState::Established)
+            && sample.congestion_state == Some(CongestionState::Open)
+            && (sample.timeouts, sample.probes) == (Some(0), Some(0))
+            && self.is_settled()
+    }
+
     /// Completes a sample by what the owner shows and keeps it; whether there is one more now.
-    pub(super) fn keep(&mut self, mut sample: FlowSample, look: u64, book: &mut OwnerBook) -> bool {
+    pub(super) fn keep(
+        &mut self,
+        sample: &mut FlowSample,
+        look: u64,
+        book: &mut OwnerBook,
+    ) -> bool {
         let flow = &mut self.flow;
         // It stands for those that it slept through as well.
         let looks = look.saturating_sub(std::mem::replace(&mut self.look, look));
@@ -41,9 +59,9 @@ impl Followed {
             book.note_near(&flow.owners);
         }
         flow.ended = false;
-        book.fill(flow, &mut sample, &mut self.option_reads);
-        self.is_asleep = has_slept(&sample);
-        add(&mut flow.samples, sample)
+        book.fill(flow, sample, &mut self.option_reads);
+        self.is_asleep = has_slept(sample);
+        flow.samples.take_look(sample)
     }
 
     /// Whether an owner has nothing more to decide.
@@ -59,31 +77,12 @@ fn has_slept(last: &FlowSample) -> bool {
     is_quiet && idle >= Some(ASLEEP_AFTER)
 }
 
-/// Appends a sample; whether there is one more than before. Of a connection on which nothing has
-/// happened for a while only the first and the last look are kept.
-fn add(samples: &mut Samples, mut sample: FlowSample) -> bool {
-    let is_rest = |later: &FlowSample, earlier: &FlowSample| {
-        let idle = earlier.since_data_sent.min(earlier.since_data_received);
-        idle >= Some(LONG_IDLE) && later.repeats(earlier)
-    };
-    if let (Some(earlier), Some(last)) = (samples.before_last(), samples.last())
-        && is_rest(last, earlier)
-        && is_rest(&sample, last)
-    {
-        sample.looks = sample.looks.saturating_add(last.looks);
-        // Read seldom: the last reading stays.
-        sample.owner_cpu_time = sample.owner_cpu_time.or(last.owner_cpu_time);
-        samples.replace_last(sample);
-        return false;
-    }
-    samples.push_look(sample);
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use base::{FlowKey, Instant};
+    use doctor::Samples;
+    use doctor::recording::LONG_IDLE;
 
     #[test]
     fn one_that_sleeps_is_looked_at_less_often_and_each_look_counts_for_more() {
@@ -114,11 +113,13 @@ mod tests {
             look: 0,
             matches: true,
             is_asleep: false,
+            listed: 0,
+            is_steady: false,
             option_reads: 0,
         };
         let mut book = OwnerBook::default();
         let mut keep = |idle: Duration, look: u64| {
-            followed.keep(idle_for(idle), look, &mut book);
+            followed.keep(&mut idle_for(idle), look, &mut book);
             let samples = &followed.flow.samples;
             let looks = samples.iter().map(|sample| sample.looks).sum::<u32>();
             (followed.is_asleep, samples.len(), looks)
@@ -130,5 +131,64 @@ mod tests {
         // Three were slept through.
         assert_eq!(keep(asleep * 2, 6), (true, 3, 7));
         assert_eq!(keep(Duration::ZERO, 7), (false, 4, 8));
+    }
+
+    #[test]
+    fn of_a_steady_connection_few_looks_are_kept_until_something_is_lost() {
+        let end = |last: u8| ([10, 0, 0, last], 443).into();
+        let key = FlowKey {
+            local: end(1),
+            remote: end(2),
+        };
+        let look = |at: u64, state| FlowSample {
+            state: Some(TcpState::Established),
+            congestion_state: Some(state),
+            timeouts: Some(0),
+            probes: Some(0),
+            ..FlowSample::empty(Instant::ZERO + Duration::from_millis(100 * at), key)
+        };
+        let owner = doctor::SocketOwner {
+            fd: 3,
+            process: std::sync::Arc::new(doctor::ProcessInfo {
+                pid: 1,
+                command: "init".into(),
+                cmdline: String::new(),
+                cgroup: None,
+            }),
+        };
+        let mut followed = Followed {
+            order: 0,
+            flow: Track {
+                key,
+                cookie: 1,
+                owners: vec![owner],
+                samples: Samples::new(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            },
+            look: 0,
+            matches: true,
+            is_asleep: false,
+            listed: 0,
+            is_steady: true,
+            option_reads: 2,
+        };
+        let mut book = OwnerBook::default();
+        let mut kept = Vec::new();
+        for at in 1..16 {
+            let state = match at {
+                12 | 13 => CongestionState::Recovery,
+                _ => CongestionState::Open,
+            };
+            let mut sample = look(at, state);
+            if !followed.may_skip(&sample, at) {
+                followed.keep(&mut sample, at, &mut book);
+                kept.push(at);
+            }
+        }
+        assert_eq!(kept, [1, 2, 6, 10, 12, 13]);
+        let looks = followed.flow.samples.iter().map(|sample| sample.looks);
+        assert_eq!(looks.sum::<u32>(), 13, "each stands for those left out");
     }
 }

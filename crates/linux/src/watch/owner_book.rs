@@ -112,6 +112,11 @@ impl Pace {
             .is_none_or(|(end, cost)| now.since(end) >= cost * share)
     }
 
+    /// When it was done last.
+    pub(super) fn last_end(&self) -> Option<Instant> {
+        self.last.map(|(end, _)| end)
+    }
+
     /// What the chore took the last time.
     pub(super) fn cost(&self) -> Duration {
         self.last.map_or(Duration::ZERO, |(_, cost)| cost)

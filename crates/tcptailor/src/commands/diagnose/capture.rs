@@ -63,6 +63,9 @@ pub(super) fn judge(
         row.set_seen_in_packets();
     }
     document.capture = Some(CaptureInfo::new(summary, read.cut_short.as_ref()));
+    // The program ends soon: to give the memory of thousands of connections back piece by piece
+    // would take longer than to judge some hundred of them.
+    std::mem::forget(recording);
     Ok((document, Drawn { traces, ..drawn }))
 }
 

@@ -116,11 +116,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         output::write_page(path, &page::render(&document, &drawn, &asked))?;
     }
     told?;
-    Ok(match args.fail_on {
+    let exit = match args.fail_on {
         _ if document.interrupted => Exit::Interrupted,
         Some(FailOn::Findings) if document.findings > 0 => Exit::Findings,
         _ => Exit::Done,
-    })
+    };
+    // The end of the program gives the memory of thousands of rows back at once.
+    std::mem::forget(document);
+    Ok(exit)
 }
 
 /// Watches this machine and asks the doctor.

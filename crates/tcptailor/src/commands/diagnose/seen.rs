@@ -29,18 +29,6 @@ pub(crate) fn diagnose_drawn(
     (document, courses)
 }
 
-/// The same with the answers one after the other: all at once would take much memory where there
-/// are thousands of connections.
-pub(crate) fn diagnose_many(recording: &Recording, netns: &Netns, filter: &Filter) -> Document {
-    let observed = Observed::new(recording, netns);
-    let mut flows = Vec::new();
-    observed.each_answer(
-        |track| selects(filter, track),
-        |answered| flows.push(row(&observed, &answered)),
-    );
-    document_of(recording, &observed, flows)
-}
-
 /// Asks the doctor about each connection that is wanted. Those that are new were opened while it
 /// was recorded: whatever they carried they carried then.
 pub(crate) fn diagnose_wanted(
@@ -66,7 +54,12 @@ fn has_carried(sample: &base::FlowSample) -> bool {
     bytes.into_iter().flatten().any(|bytes| bytes > 0)
 }
 
-fn document_of(recording: &Recording, observed: &Observed<'_>, flows: Vec<FlowRow>) -> Document {
+/// The answer that these rows are a part of.
+pub(crate) fn document_of(
+    recording: &Recording,
+    observed: &Observed<'_>,
+    flows: Vec<FlowRow>,
+) -> Document {
     let host = host_rows(observed);
     Document {
         duration_s: recording.ended.since(recording.began).as_secs_f64(),

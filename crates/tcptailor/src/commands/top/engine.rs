@@ -2,13 +2,14 @@
 //! what they did each second, asks the doctor about each window, and keeps the last of them to be
 //! saved. Bounds its own CPU time.
 
+mod judge;
 mod window;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -75,9 +76,16 @@ struct Shared {
     /// Something is to be saved.
     is_asked: AtomicBool,
     is_over: AtomicBool,
+    /// Connections that are on the screen, by cookie.
+    shown: Mutex<BTreeSet<u64>>,
 }
 
 impl Shared {
+    fn shown(&self) -> BTreeSet<u64> {
+        let shown = self.shown.lock();
+        shown.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether the window ends before its time.
     fn cuts_window(&self) -> bool {
         let all = [&self.is_paused, &self.is_asked, &self.is_over];
@@ -122,6 +130,12 @@ impl Engine {
     /// Stops looking, or goes on.
     pub(super) fn pause(&self, is_paused: bool) {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// Which connections are on the screen.
+    pub(super) fn show(&self, shown: BTreeSet<u64>) {
+        let known = self.shared.shown.lock();
+        *known.unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
     /// Saves what is kept of a namespace, or of the first one; how that went is an event.
@@ -320,8 +334,13 @@ impl Work {
         }
         let before = own_cpu_time();
         let mut together = Together::new(left_out);
+        let shown = self.shared.shown();
         for Seen { place, recording } in seen {
-            let document = seen::diagnose_many(recording, &place.netns, &self.request.filter);
+            let Some(spot) = self.spots.get_mut(&place.netns) else {
+                continue;
+            };
+            let filter = &self.request.filter;
+            let document = spot.judge.judge(recording, &place.netns, filter, &shown);
             together.add(document, place);
         }
         let document = together.document();

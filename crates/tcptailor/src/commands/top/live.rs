@@ -1,11 +1,10 @@
 //! Each connection as it is: what it did in the last second, by the doctor's meters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{FlowKey, FlowSample, Instant};
-use doctor::{Held, Meters, Place, SocketOwner, Track};
+use doctor::{ByCookie, Held, Meters, Place, SocketOwner, Track};
 use linux::NetnsPlace;
 
 use crate::commands::diagnose::document::Direction;
@@ -65,7 +64,7 @@ struct Known {
 pub(super) struct Watchlist {
     place: Arc<NetnsPlace>,
     meters: Meters,
-    known: BTreeMap<u64, Known>,
+    known: ByCookie<Known>,
     /// When those that were gone were forgotten.
     tidied: Instant,
 }
@@ -75,14 +74,14 @@ impl Watchlist {
         Self {
             place,
             meters: Meters::default(),
-            known: BTreeMap::new(),
+            known: ByCookie::default(),
             tidied: now,
         }
     }
 
-    /// Sums up the newest look at a connection.
-    pub(super) fn handle_look(&mut self, track: &Track) {
-        self.meters.handle_look(track);
+    /// Sums up a look at a connection.
+    pub(super) fn handle_look(&mut self, cookie: u64, sample: &FlowSample) {
+        self.meters.handle_look(cookie, sample);
     }
 
     /// What they did since the last time that this was asked. Forgets those that are gone.
@@ -93,7 +92,7 @@ impl Watchlist {
     ) -> Vec<Connection> {
         let mut connections = Vec::with_capacity(self.known.len());
         for track in tracks.filter(|track| !track.ended) {
-            let reading = self.meters.poll(track);
+            let reading = self.meters.poll(track.cookie);
             let (Some(reading), Some(sample)) = (reading, track.samples.last_shared()) else {
                 continue;
             };
@@ -118,7 +117,7 @@ impl Watchlist {
         if now.since(self.tidied) >= FORGOTTEN_AFTER {
             let before = std::mem::replace(&mut self.tidied, now);
             self.meters.forget_before(before);
-            self.known.retain(|_, known| known.seen >= before);
+            self.known.retain(|known| known.seen >= before);
         }
         connections
     }
@@ -129,12 +128,17 @@ impl Watchlist {
         let command = track.owners.first();
         let command = command.map(|owner| owner.process.command.as_str());
         let name = || service::name(Place::of(track.key), command).into();
-        let known = self.known.entry(track.cookie).or_insert_with(|| Known {
-            service: name(),
-            is_named: command.is_some(),
-            owners: track.owners.as_slice().into(),
-            seen: now,
-        });
+        let Some(known) = self.known.value_mut(track.cookie) else {
+            let known = Known {
+                service: name(),
+                is_named: command.is_some(),
+                owners: track.owners.as_slice().into(),
+                seen: now,
+            };
+            let told = (Arc::clone(&known.service), Arc::clone(&known.owners));
+            self.known.insert(track.cookie, known);
+            return told;
+        };
         known.seen = now;
         if !known.is_named && command.is_some() {
             (known.service, known.is_named) = (name(), true);

@@ -176,6 +176,7 @@ impl Top {
                 self.screen
                     .draw(|frame| view::draw(frame, model, theme))
                     .context("drawing")?;
+                self.engine.show(self.model.shown());
             }
             // A terminal that is lost is an error here, and a signal soon.
             if !event::poll(TURN).context("reading the keyboard")? {

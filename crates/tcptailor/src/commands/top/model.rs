@@ -1,7 +1,7 @@
 //! The state of the screen, without a terminal, a clock or a kernel: what was seen, what is
 //! selected, and what a key does. What is to be done outside is handed back as an [`Ask`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -269,6 +269,17 @@ impl Model {
         all()
             .find(is_judged)
             .or_else(|| all().max_by_key(|connection| connection.now.rate_bps))
+    }
+
+    /// The connections that stand for the lines on the screen, by cookie.
+    pub(super) fn shown(&self) -> BTreeSet<u64> {
+        let rows = self.rows.iter().skip(self.first).take(self.page_lines());
+        let rows = rows.chain(self.row());
+        let of_row = |row| {
+            let judged = self.flow(row).map(|flow| flow.cookie);
+            [self.connection(row).map(|one| one.cookie), judged]
+        };
+        rows.flat_map(of_row).flatten().collect()
     }
 
     /// The process whose connections a line is of.

@@ -1,21 +1,22 @@
 //! Some seconds in which all namespaces are looked into at the same time, each by a thread. Each
 //! tells once a second what its connections did; the first one passes on what all have told last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{Fraction, Instant};
+use base::{FlowSample, Fraction, Instant};
 use doctor::Recording;
 use linux::{
-    Filter, KnownOwners, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, SockDiag,
+    Filter, KnownOwners, NetnsHandle, NetnsPlace, Onlooker, OwnerProcess, ScanRequest, SockDiag,
     WatchProgress, WatchRequest,
 };
 
 use super::super::live::{Connection, Watchlist};
 use super::super::model::{Event, Look};
+use super::judge::Judge;
 use super::{Request, Shared, selects};
 use crate::commands::watch::own_cpu_time;
 use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
@@ -38,6 +39,7 @@ pub(super) struct Spot {
     watchlist: Watchlist,
     owners: KnownOwners,
     rate: LookRate,
+    pub(super) judge: Judge,
 }
 
 impl Spot {
@@ -48,6 +50,7 @@ impl Spot {
             place,
             owners: KnownOwners::default(),
             rate: LookRate::new(now),
+            judge: Judge::default(),
         }
     }
 }
@@ -66,13 +69,18 @@ impl View {
     pub(super) fn open(spot: Spot, is_first: bool) -> linux::Result<Option<Self>> {
         let netns = NetnsHandle::open(&spot.place.netns)?;
         let mut diag = SockDiag::open_in(&netns)?;
-        let sockets = diag.scan(&ScanRequest::default())?.len();
+        let mut sockets = 0;
+        let ends = ScanRequest {
+            ends_only: true,
+            ..ScanRequest::default()
+        };
+        diag.scan_each(&ends, &mut |_| sockets += 1)?;
         // Where there are listeners, or were connections, there may be some in a moment.
         let others = ScanRequest {
             listeners: true,
             no_connections: true,
             time_wait: true,
-            ..ScanRequest::default()
+            ..ends
         };
         let is_quiet = sockets == 0 && !is_first && diag.scan(&others)?.is_empty();
         Ok((!is_quiet).then_some(Self {
@@ -134,6 +142,7 @@ impl Window<'_> {
                     watchlist,
                     owners,
                     rate,
+                    judge,
                 },
             netns,
             sockets,
@@ -145,6 +154,7 @@ impl Window<'_> {
         };
         let sysctls = crate::subject::sysctls();
         let stop = AtomicBool::new(false);
+        let shown = self.shared.shown();
         let host_looks = match self.views <= HOSTS_LOOKED_AT {
             true => HOST_LOOKS,
             false => 1,
@@ -162,29 +172,68 @@ impl Window<'_> {
             seed: self.seed,
             ..WatchRequest::new(filter, self.length)
         };
-        let mut recording = linux::watch(&request, &mut |seen: WatchProgress| {
-            if self.shared.cuts_window() || self.has_process_ended() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            seen.tracks
-                .each_new(&mut |track| watchlist.handle_look(track));
-            let now = linux::Clock.now();
-            if let Some(looks_per_s) = rate.poll(now, seen.looks) {
-                let tracks = seen.tracks.iter();
-                let wanted = tracks.filter(|track| selects(&self.request.filter, track));
-                let told = Told {
-                    connections: watchlist.poll(now, wanted),
-                    looks_per_s,
-                };
-                self.board.put(place, told, is_first.then_some(now));
-            }
-        })?;
+        let mut looker = Looker {
+            window: self,
+            place,
+            watchlist,
+            rate,
+            judge,
+            shown: &shown,
+            stop: &stop,
+            is_first,
+        };
+        let mut recording = linux::watch_by(&request, &mut looker)?;
         recording.process_ended |= self.has_process_ended();
         Ok(recording)
     }
 
     fn has_process_ended(&self) -> bool {
         self.process.is_some_and(OwnerProcess::has_ended)
+    }
+}
+
+/// What becomes of what is seen in a namespace.
+struct Looker<'w> {
+    window: &'w Window<'w>,
+    place: &'w Arc<NetnsPlace>,
+    watchlist: &'w mut Watchlist,
+    rate: &'w mut LookRate,
+    judge: &'w Judge,
+    /// Connections that are on the screen.
+    shown: &'w BTreeSet<u64>,
+    stop: &'w AtomicBool,
+    is_first: bool,
+}
+
+impl Onlooker for Looker<'_> {
+    fn on_look(&mut self, cookie: u64, sample: &FlowSample) {
+        self.watchlist.handle_look(cookie, sample);
+    }
+
+    fn is_steady(&self, cookie: u64) -> bool {
+        self.judge.rests(cookie, self.shown)
+    }
+
+    fn on_progress(&mut self, seen: WatchProgress<'_>) {
+        let Window {
+            request,
+            shared,
+            board,
+            ..
+        } = self.window;
+        if shared.cuts_window() || self.window.has_process_ended() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let now = linux::Clock.now();
+        if let Some(looks_per_s) = self.rate.poll(now, seen.looks) {
+            let tracks = seen.tracks.iter();
+            let wanted = tracks.filter(|track| selects(&request.filter, track));
+            let told = Told {
+                connections: self.watchlist.poll(now, wanted),
+                looks_per_s,
+            };
+            board.put(self.place, told, self.is_first.then_some(now));
+        }
     }
 }
 

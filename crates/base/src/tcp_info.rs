@@ -4,11 +4,10 @@
 //! decides; a field past it is `None`. Values by which the kernel says "none yet" are `None` too.
 //! Offsets are those of `include/uapi/linux/tcp.h`, which never move.
 
-use std::time::Duration;
+use core::time::Duration;
 
-use base::{CongestionState, FlowSample, Rate, TcpState};
-
-use crate::netlink_dump::{u16_at, u32_at, u64_at};
+use crate::inet_diag::{u16_at, u32_at, u64_at};
+use crate::{CongestionState, FlowSample, Rate, TcpState};
 
 /// `TCP_INFINITE_SSTHRESH`: no threshold was set yet.
 const SSTHRESH_UNSET: u32 = 0x7fff_ffff;
@@ -23,7 +22,7 @@ const OPTION_ECN: u8 = 8;
 ///
 /// Of a listener the kernel fills only the two lengths of its accept queue
 /// (Linux 6.18 `tcp_get_info`); everything else stays `None`.
-pub(crate) fn fill(sample: &mut FlowSample, info: &[u8]) {
+pub fn fill(sample: &mut FlowSample, info: &[u8]) {
     let Some(&state) = info.first() else {
         return;
     };
@@ -42,12 +41,14 @@ pub(crate) fn fill(sample: &mut FlowSample, info: &[u8]) {
 
 /// Segments with payload that were sent, retransmissions included; `None` where the kernel does not
 /// count them.
-pub(crate) fn data_segments_sent(info: &[u8]) -> Option<u64> {
+#[must_use]
+pub fn data_segments_sent(info: &[u8]) -> Option<u64> {
     u32_at(info, DATA_SEGMENTS_OUT).map(u64::from)
 }
 
 /// The RFC 9293 state for the kernel's number of it (`include/net/tcp_states.h`).
-pub(crate) fn tcp_state(number: u8) -> Option<TcpState> {
+#[must_use]
+pub fn tcp_state(number: u8) -> Option<TcpState> {
     Some(match number {
         1 => TcpState::Established,
         2 => TcpState::SynSent,
@@ -181,11 +182,11 @@ fn known(value: Option<u32>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{FlowKey, Instant};
+    use crate::{FlowKey, Instant};
 
     /// The fields of one healthy flow at the offsets of Linux 6.18.
-    fn recorded() -> Vec<u8> {
-        let mut info = vec![0_u8; 280];
+    fn recorded() -> [u8; 280] {
+        let mut info = [0_u8; 280];
         info[..8].copy_from_slice(&[1, 3, 1, 2, 3, 1 | 2 | 4, 0xa7, 1]);
         let mut put32 = |offset: usize, value: u32| {
             info[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_fresh_connection_has_no_measured_times() {
-        let mut info = vec![0_u8; 280];
+        let mut info = [0_u8; 280];
         info[0] = 1;
         info[148..152].copy_from_slice(&u32::MAX.to_ne_bytes());
         let sample = filled(&info);

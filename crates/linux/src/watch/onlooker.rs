@@ -1,0 +1,76 @@
+//! What is told while connections are watched, and to whom.
+
+use std::fmt;
+use std::time::Duration;
+
+use base::FlowSample;
+use doctor::{ByCookie, Track};
+
+use super::followed::Followed;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchProgress<'w> {
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Time that it will take in all.
+    pub duration: Duration,
+    /// How often all of them were looked at.
+    pub looks: u64,
+    /// What was seen of each of them so far.
+    pub tracks: Tracks<'w>,
+}
+
+/// Who is told of everything while it is watched.
+pub trait Onlooker {
+    /// A look at a connection that matches, also one that is not kept.
+    fn on_look(&mut self, cookie: u64, sample: &FlowSample) {
+        let _ = (cookie, sample);
+    }
+
+    /// Whether nothing new is expected of a connection, so that few of the looks at it have to be
+    /// kept while it goes on as it was.
+    fn is_steady(&self, cookie: u64) -> bool {
+        let _ = cookie;
+        false
+    }
+
+    /// About every tenth of a second.
+    fn on_progress(&mut self, progress: WatchProgress<'_>);
+}
+
+/// One that wants to know how far it is.
+pub(super) struct Bystander<'p>(pub(super) &'p mut (dyn FnMut(WatchProgress<'_>) + Send));
+
+impl Onlooker for Bystander<'_> {
+    fn on_progress(&mut self, progress: WatchProgress<'_>) {
+        (self.0)(progress);
+    }
+}
+
+/// The connections that match, while they are watched.
+#[derive(Clone, Copy)]
+pub struct Tracks<'w> {
+    pub(super) flows: &'w ByCookie<Followed>,
+}
+
+impl<'w> Tracks<'w> {
+    /// Looks at them that are kept.
+    #[must_use]
+    pub fn samples(self) -> usize {
+        self.iter().map(|track| track.samples.len()).sum()
+    }
+
+    /// Each of them, also those that have ended, in the order in which they appeared.
+    pub fn iter(self) -> impl Iterator<Item = &'w Track> {
+        let all = self.flows.iter().map(|(_, followed)| followed);
+        let matching = all.filter(|followed| followed.matches);
+        matching.map(|followed| &followed.flow)
+    }
+}
+
+impl fmt::Debug for Tracks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
