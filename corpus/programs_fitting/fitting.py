@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP."""
+
+import sys
+import threading
+import time
+
+
+def grpc_server(port, seconds, size):
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+
+    def answer(request, _):
+        time.sleep(float(seconds))
+        return bytes(int(size))
+
+    class All(grpc.GenericRpcHandler):
+        def service(self, details):
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.server(ThreadPoolExecutor(20), handlers=[All()])
+    server.add_insecure_port(f"0.0.0.0:{port}")
+    server.start()
+    server.wait_for_termination()
+
+
+def grpc_client(target):
+    import grpc
+
+    call = grpc.insecure_channel(target).unary_unary("/x/y")
+    while True:
+        call(bytes(100))
+
+
+def zmq_reply(port):
+    import zmq
+
+    socket = zmq.Context().socket(zmq.REP)
+    socket.bind(f"tcp://0.0.0.0:{port}")
+    while True:
+        socket.recv()
+        socket.send(bytes(200))
+
+
+def zmq_request(address):
+    import zmq
+
+    socket = zmq.Context().socket(zmq.REQ)
+    socket.connect(f"tcp://{address}")
+    while True:
+        socket.send(bytes(100))
+        socket.recv()
+
+
+def zmq_pull(port, *rcvbuf):
+    import zmq
+
+    socket = zmq.Context().socket(zmq.PULL)
+    if rcvbuf:
+        socket.setsockopt(zmq.RCVBUF, int(rcvbuf[0]))
+    socket.bind(f"tcp://0.0.0.0:{port}")
+    while True:
+        socket.recv()
+
+
+def zmq_push(address, size, *sndbuf):
+    import zmq
+
+    socket = zmq.Context().socket(zmq.PUSH)
+    if sndbuf:
+        socket.setsockopt(zmq.SNDBUF, int(sndbuf[0]))
+    socket.connect(f"tcp://{address}")
+    data = bytes(int(size))
+    while True:
+        socket.send(data)
+
+
+def s3_get(endpoint, size, pause, *threads):
+    """Puts an object of so many bytes once, and gets it again and again."""
+    import boto3
+    from botocore.config import Config
+
+    def client():
+        return boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="x",
+                            aws_secret_access_key="x", region_name="us-east-1",
+                            config=Config(retries={"max_attempts": 0}))
+
+    first = client()
+    first.create_bucket(Bucket="b")
+    first.put_object(Bucket="b", Key="k", Body=bytes(int(size)))
+
+    def get():
+        own = client()
+        while True:
+            body = own.get_object(Bucket="b", Key="k")["Body"]
+            while body.read(1 << 16):
+                pass
+            time.sleep(float(pause))
+
+    for _ in range(int(threads[0]) if threads else 1):
+        threading.Thread(target=get, daemon=True).start()
+    time.sleep(3600)
+
+
+def sftp_get(host, port, key, name):
+    import paramiko
+
+    transport = paramiko.Transport((host, int(port)))
+    transport.connect(username="root", pkey=paramiko.Ed25519Key.from_private_key_file(key))
+    sftp = paramiko.SFTPClient.from_transport(transport)
+    while True:
+        with sftp.open(name, "rb") as file:
+            while file.read(32768):
+                pass
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
