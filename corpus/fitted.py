@@ -21,7 +21,6 @@ import fitting
 import situations
 
 RESULTS = "fits.jsonl"
-HEALTHY_ENDINGS = {"nothing-to-improve", "no-setting-helps", "out-of-reach", "no-verdict"}
 
 
 def said(*command):
@@ -82,6 +81,8 @@ def fit_one(args, situation, label, folder):
         pid = found(path, label.end, label.comm)
         if pid is None:
             raise RuntimeError(f"no {label.comm}: {path.log_tail()}")
+        diagnosed = json.loads(said(args.bin, "--json", "diagnose", "--pid", str(pid), "-t", "4s"))
+        row["diagnosed"] = situations.summary(situations.rows(diagnosed))
         before, rate = settings(path), carried(path, label.end, 4)
         environment = {**os.environ, "TCPTAILOR_STATE": f"{path.work}/state"}
         command = [args.bin, "--json", "fit", "--pid", str(pid), "--max-time", args.max_time]
@@ -94,9 +95,9 @@ def fit_one(args, situation, label, folder):
         is_kept = any(tried["kept"] for tried in document["tried"])
         row["as_found"] = is_kept or settings(path) == before
         if is_kept:
-            number = document["tried"][0]["transaction"]
-            for _ in document["tried"]:
-                subprocess.run([args.bin, "rollback", "--all"], capture_output=True, env=environment)
+            for number in [each["transaction"] for each in document["tried"] if each["kept"]][::-1]:
+                subprocess.run([args.bin, "rollback", str(number)], capture_output=True,
+                               env=environment)
             row["rolled_back"] = settings(path) == before
         row.update(judged(label, document))
     except (RuntimeError, subprocess.SubprocessError, OSError, ValueError) as problem:
@@ -113,8 +114,9 @@ def fit_one(args, situation, label, folder):
 def judged(label, document):
     """What was said and done, and which of it is right."""
     tried = document["tried"]
+    first = document.get("first") or {"verdicts": []}
     limits = [each["finding"]["diagnosis"] for each in tried] or [
-        each["diagnosis"] for each in document.get("limits", [])]
+        each["id"] for each in first["verdicts"]]
     kept = [each for each in tried if each["kept"]]
     knobs = [change["knob"] for each in kept for change in each["changes"]]
     row = {"said": limits[:1], "ended": document["ending"], "kept": knobs, "tried": [
