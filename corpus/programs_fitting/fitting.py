@@ -2,7 +2,6 @@
 """Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP."""
 
 import sys
-import threading
 import time
 
 
@@ -76,31 +75,28 @@ def zmq_push(address, size, *sndbuf):
         socket.send(data)
 
 
-def s3_get(endpoint, size, pause, *threads):
-    """Puts an object of so many bytes once, and gets it again and again."""
+def s3(endpoint):
     import boto3
     from botocore.config import Config
 
-    def client():
-        return boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="x",
-                            aws_secret_access_key="x", region_name="us-east-1",
-                            config=Config(retries={"max_attempts": 0}))
+    return boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="x",
+                        aws_secret_access_key="x", region_name="us-east-1",
+                        config=Config(retries={"max_attempts": 0}))
 
-    first = client()
-    first.create_bucket(Bucket="b")
-    first.put_object(Bucket="b", Key="k", Body=bytes(int(size)))
 
-    def get():
-        own = client()
-        while True:
-            body = own.get_object(Bucket="b", Key="k")["Body"]
-            while body.read(1 << 16):
-                pass
-            time.sleep(float(pause))
+def s3_put(endpoint, size):
+    s3(endpoint).create_bucket(Bucket="b")
+    s3(endpoint).put_object(Bucket="b", Key="k", Body=bytes(int(size)))
 
-    for _ in range(int(threads[0]) if threads else 1):
-        threading.Thread(target=get, daemon=True).start()
-    time.sleep(3600)
+
+def s3_get(endpoint, pause):
+    """Gets an object again and again."""
+    client = s3(endpoint)
+    while True:
+        body = client.get_object(Bucket="b", Key="k")["Body"]
+        while body.read(1 << 16):
+            pass
+        time.sleep(float(pause))
 
 
 def sftp_get(host, port, key, name):
