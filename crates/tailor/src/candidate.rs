@@ -6,6 +6,7 @@ use doctor::{Objective, Place, Proposal};
 
 use crate::observed::Answered;
 use crate::subject::Subject;
+use crate::waited::Waited;
 
 /// Changes that belong together, and cure one finding if the finding is right.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Candidate {
     pub live: bool,
     /// What they may cost.
     pub risk: &'static str,
+    /// The wait that they end, where it is known.
+    pub(crate) waited: Option<Waited>,
     /// Where the changes come from, to make them again for a new connection.
     proposals: Vec<Proposal>,
     /// The connections of the service come and go by themselves.
@@ -59,8 +62,9 @@ pub enum NoCandidate {
 /// Knobs whose old value brings back the old behaviour of an open connection. A buffer that has
 /// grown stays (`tcp_rcv_space_adjust`, `sk_stream_moderate_sndbuf`), a window once offered is not
 /// taken back (RFC 9293, section 3.8.6.2.1), an MSS once lowered by probing does not rise at once.
+/// What was under BBR for a while goes on with the window that BBR found, without a slow-start
+/// threshold (`bbr_init`) and paced: CUBIC then gets much of what BBR gets.
 const REVERSIBLE: &[&str] = &[
-    "congestion",
     "cork",
     "link.txqueuelen",
     "max_pacing_rate",
@@ -200,7 +204,11 @@ pub fn candidates<S: Subject + ?Sized>(
         return Ok(Err(NoCandidate::NoSetting));
     }
     let cause = (verdict.diagnosis.id, verdict.diagnosis.objective);
-    let found = of_proposals(&verdict.proposals, cause, answered, subject)?;
+    let mut found = of_proposals(&verdict.proposals, cause, answered, subject)?;
+    let waited = Waited::of(answered, verdict);
+    found
+        .iter_mut()
+        .for_each(|candidate| candidate.waited = waited);
     Ok(if found.is_empty() {
         Err(NoCandidate::OutOfReach)
     } else {
@@ -236,6 +244,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
                     changes: vec![reached.change],
                     live: reached.live,
                     risk: proposal.risk,
+                    waited: None,
                     proposals: vec![proposal.clone()],
                     comes_and_goes,
                     is_pool: answered.is_pool,

@@ -503,7 +503,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             if let Some(applied) = &self.in_force {
                 *values = Some(applied.values.clone());
             }
-            let measure = self.look(timing.slice)?.measure;
+            let look = self.look(timing.slice)?;
+            let measure = self.subject.measure_of_service(&look, candidate.place);
             if experiment.is_first() {
                 experiment = of(measurable(candidate.objective, &measure));
             }

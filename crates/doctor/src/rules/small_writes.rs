@@ -218,13 +218,14 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
     let (delay, bound) = (sender.queue_delay()?, human::time(DELAYED_ACK_QUEUE_DELAY));
     let relation = if late { "at least" } else { "below" };
     let expected_acks = format!("at least {DELAYED_ACKS_PER_SECOND:.0} per second");
+    let held = |s: &FlowSample| s.notsent_bytes.filter(|bytes| *bytes > 0);
     Some(
         Draft::new(id, of_all_time(sender, share), confidence)
             .row(
                 "notsent_bytes",
                 format!(
                     "{} held with data in flight, in {} of the samples",
-                    human::count(sender.median(|s| s.notsent_bytes)?, "byte"),
+                    human::count(sender.median(held)?, "byte"),
                     human::share(share)
                 ),
                 format!(

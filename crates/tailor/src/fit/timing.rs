@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use base::FlowSample;
 use doctor::Track;
 
 use super::{ACTS_AFTER, ACTS_AFTER_RTTS, FitOptions};
@@ -13,6 +14,10 @@ use crate::subject::Look;
 const PAUSES: u32 = 3;
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// BBR leaves its start when the rate has not grown for three round trips, and drains its queue
+/// then (`bbr_check_full_bw_reached`).
+const DRAINS_AFTER_RTTS: u32 = 8;
 
 /// How long an experiment on a connection waits and looks.
 #[derive(Clone, Copy, Debug)]
@@ -35,16 +40,24 @@ const LOOKS_MIN: u32 = 20;
 
 pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timing {
     let timeline = answered.timeline();
-    let round_trips = timeline.srtt().unwrap_or_default() * ACTS_AFTER_RTTS;
+    let bounded = |time: Duration| time.min(WAIT_MAX);
+    let srtt = timeline.srtt().unwrap_or_default();
+    let round_trips = srtt * ACTS_AFTER_RTTS;
+    // A congestion control that starts in a long queue has to see it first, and then to drain it.
+    let most = options.settle.max(bounded(srtt * DRAINS_AFTER_RTTS));
     let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
     // What the kernel tells is backed off already; the next one may be twice as long.
     let timeout = timeline.latest(|s| s.rto).filter(|_| in_timeout);
-    let pause = timeline.largest(|s| s.since_data_sent).filter(|_| {
+    // Who takes a download sends nothing for as long as it lasts, and pauses at no time.
+    let moved = |s: &FlowSample| {
+        let since = [s.since_data_sent, s.since_data_received];
+        since.into_iter().flatten().min()
+    };
+    let pause = timeline.largest(moved).filter(|_| {
         timeline
             .rate()
             .is_some_and(|rate| rate.bits_per_second() > 0)
     });
-    let bounded = |time: Duration| time.min(WAIT_MAX);
     let pause = bounded(pause.unwrap_or_default());
     let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
@@ -55,7 +68,7 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
         .max(bounded(pause * PAUSES).min(share.max(pause + pause / 4)));
     Timing {
         settle: ACTS_AFTER
-            .max(round_trips.min(options.settle))
+            .max(round_trips.min(most))
             // What acts after a pause shows when one has passed.
             .max(pause)
             .max(bounded(timeout.unwrap_or_default() * 2)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, FlowSample, Netns, Target};
-use doctor::Track;
+use doctor::{Place, Services, Track};
 use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, Setting, SockDiag};
 use tailor::{Look, Settings, Subject};
 
@@ -80,6 +80,13 @@ impl Subject for ProcessSubject<'_> {
         Ok(Look::new((here, self.netns_name.clone()), None, |here| {
             tailor::measure_of(here, |track| self.wants(track))
         }))
+    }
+
+    fn measure_of_service(&self, look: &Look, place: Place) -> lab::Measure {
+        let services = Services::of(&look.here);
+        tailor::measure_of(&look.here, |track| {
+            self.wants(track) && services.place(track.key) == place
+        })
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {

@@ -87,6 +87,8 @@ fn document() -> Document<'static> {
             ending: Ending::Kept,
             left: Some(Ending::NothingToImprove),
         },
+        first: None,
+        last: None,
         experiments: vec![experiment.clone(), experiment],
         path: None,
         own_connection: None,
