@@ -84,7 +84,7 @@ def fit_one(args, situation, label, folder):
         diagnosed = json.loads(said(args.bin, "--json", "diagnose", "--pid", str(pid), "-t", "4s"))
         row["diagnosed"] = situations.summary(situations.rows(diagnosed))
         before, rate = settings(path), carried(path, label.end, 4)
-        environment = {**os.environ, "TCPTAILOR_STATE": f"{path.work}/state"}
+        environment = {**os.environ, "TCPTAILOR_STATE": str((folder / "state").resolve())}
         command = [args.bin, "--json", "fit", "--pid", str(pid), "--max-time", args.max_time]
         begin = time.time()
         done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -215,7 +215,7 @@ TABLE = [
     )),
     (alone("server", "icecast2", "app-limited", "paced", "application-thinks"), Situation(
         "fit-icecast", program="icecast", rtt="30ms",
-        server=(("server", "chmod 777 $W; exec icecast2 -c $W/icecast.xml"),
+        server=(("server", "chown nobody $W; exec icecast2 -c $W/icecast.xml"),
                 ("server", "sleep 1; exec curl -s -u source:x -H 'Content-Type: audio/mpeg' "
                            "--limit-rate 40k -T /dev/zero http://$S:8000/live")), settle=3,
         client=from_client("curl -so /dev/null http://$S:8000/live"), warm_up=8,
@@ -237,6 +237,85 @@ TABLE = [
         watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
     )),
 ]
+# Labelled when those above had been run and rules were mended, and before any of these was run.
+IPERF_SIDE = ("client", "while :; do iperf3 -c $S -p 5300 -b 8M -t 2 > /dev/null; sleep 2; done")
+LATER = [
+    (kept("server", "python", {"nagle-delack-stall"}, "nodelay", 1.2, 2.0), Situation(
+        "fit-later-python-pages", program="python", rtt="5ms",
+        server=(("server", f"exec {PY} pages 5000 500 0.06"),), settle=2, client=GET_PAGES,
+        warm_up=4, why="60 ms of work a page, and 40 ms of waiting for the ACK of its head",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"),
+                   fault("nagle-delack-stall", "application-thinks")),
+    )),
+    (kept("server", "openssl", {"random-loss"}, "congestion", 1.4, 5), Situation(
+        "fit-later-openssl-loss", program="openssl", rate="25mbit", rtt="40ms", queue="200p",
+        path=("--loss", "0.2%"),
+        prepare=(("server", "truncate -s 4G big; openssl req -x509 -newkey rsa:2048 -nodes -days 9 "
+                            "-subj /CN=x -keyout k.pem -out c.pem 2> /dev/null"),),
+        server=(("server", "exec openssl s_server -accept 4430 -key k.pem -cert c.pem -WWW -quiet"),),
+        settle=1, client=from_client("curl -ksSo /dev/null https://$S:4430/big"), warm_up=8,
+        look=10, why="0.2 % random loss leave CUBIC 8 to 12 of 25 Mbit/s",
+        watch=both(4430, TAKES, LOSS),
+    )),
+    (kept("server", "python", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fit-later-python-bloat", program="python", rate="8mbit", rtt="25ms", queue="400p",
+        prepare=(("server", "truncate -s 4G big"),),
+        server=(("server", "exec $FITPY -m http.server 8000"),), settle=2,
+        client=from_client("wget -qO /dev/null http://$S:8000/big"), warm_up=12,
+        why="a download fills a queue of 0.6 s", watch=both(8000, TAKES, fault("bufferbloat")),
+    )),
+    (kept("server", "redis-server", {"slow-start-after-idle"},
+          "net.ipv4.tcp_slow_start_after_idle", 1.2, 6), Situation(
+        "fit-later-redis-bursts", program="redis", rate="60mbit", rtt="120ms",
+        prepare=(("server", "head -c 400000 /dev/zero | tr '\\0' a > message"),),
+        server=(("server", "exec redis-server --save '' --appendonly no --protected-mode no"),
+                ("server", "sleep 2; while :; do redis-cli -x publish c < message; sleep 1.5; "
+                           "done")),
+        settle=1, client=from_client("sh -c 'redis-cli -h $S subscribe c > /dev/null'"), warm_up=9,
+        look=14, why="400 kB each 1.5 s over 120 ms: the window restarts after each pause",
+        watch={"server": Watched("sport = :6379 and dst 10.77.0.1", RESTARTS)},
+    )),
+    (kept("server", "mbuffer", {"tcp-rmem-max-cap"}, "net.ipv4.tcp_rmem", 1.4, 6), Situation(
+        "fit-later-mbuffer-rmem", program="mbuffer", rtt="50ms",
+        prepare=(sysctl("server", "net.ipv4.tcp_rmem=4096 65536 131072"),), server=MBUFFER,
+        client=from_client("sh -c 'exec mbuffer -q -i /dev/zero -O $S:5000'"), warm_up=5,
+        why="tcp_rmem[2] is 128 KiB, the BDP is 310 kB; the window scale has room",
+        watch=both(5000, fault("peer-window"), fault("tcp-rmem-max-cap")),
+    )),
+    (alone("server", "python", "path-full"), Situation(
+        "fit-later-python-full", program="python", rate="15mbit", rtt="25ms",
+        prepare=(("server", "truncate -s 4G big"),),
+        server=(("server", "exec $FITPY -m http.server 8000"),), settle=2,
+        client=(("client", "for i in 1 2; do curl -so /dev/null http://$S:8000/big & done; wait"),),
+        warm_up=9, why="two downloads fill 15 Mbit/s", watch=both(8000, TAKES, FULL),
+    )),
+    (alone("server", "uwsgi", "application-thinks", "app-limited"), Situation(
+        "fit-later-uwsgi-thinks", program="uwsgi", rtt="6ms",
+        server=(("server", "exec uwsgi --plugin python3 --http-socket 0.0.0.0:5000 --http-socket-"
+                           "keepalive 1 --wsgi-file $H/programs_fitting/fitting.py --callable wsgi "
+                           "--disable-logging"),), settle=3,
+        client=from_client("ab -q -n 1000000 http://$S:5000/"), warm_up=4,
+        why="the server works 30 ms on each request, on a connection each",
+        watch=both(5000, THINKS, THINKS_HERE),
+    )),
+    (kept("client", "fio", {"sndbuf-locked"}, "buf_lock", 1.3, 5), Situation(
+        "fit-later-fio-beside", program="fio", rate="40mbit", rtt="40ms",
+        server=(("server", FIO_SINK), ("server", "exec iperf3 -s -p 5300 > /dev/null")), settle=2,
+        client=(("client", FIO_SOURCE + " --window_size=24k"), IPERF_SIDE), warm_up=6,
+        why="SO_SNDBUF of 24 kB, beside another connection that carries 8 of 40 Mbit/s half the "
+            "time", watch=both(5000, SMALL_SNDBUF, TAKES),
+    )),
+    (kept("server", "rsync", {"random-loss"}, "congestion", 2, 15), Situation(
+        "fit-later-rsync-loss", program="rsync", rate="20mbit", rtt="50ms", queue="200p",
+        path=("--loss", "2%"),
+        prepare=(("server", "head -c 500000000 /dev/urandom > big; printf '[m]\npath=%s\nuse "
+                            "chroot=no\nuid=root\ngid=root\n' $W > rsyncd.conf"),),
+        server=(("server", "exec rsync --daemon --no-detach --port 8730 --config rsyncd.conf"),),
+        settle=1, client=from_client("rsync -q rsync://$S:8730/m/big got"), warm_up=8, look=10,
+        why="2 % random loss, and CUBIC", watch=both(8730, TAKES, LOSS),
+    )),
+]
+TABLE = [*TABLE, *LATER]
 CONFIGS = {
     "icecast.xml": """
 <icecast><location>x</location><admin>x</admin><hostname>x</hostname>

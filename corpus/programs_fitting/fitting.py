@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP."""
+"""Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP, Python's own."""
 
 import sys
 import time
@@ -97,6 +97,32 @@ def s3_get(endpoint, pause):
         while body.read(1 << 16):
             pass
         time.sleep(float(pause))
+
+
+def pages(port, size, seconds):
+    """Python's own web server, as it comes: it writes head and body apart."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Page(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            time.sleep(float(seconds))
+            self.send_response(200)
+            self.send_header("Content-Length", size)
+            self.end_headers()
+            self.wfile.write(bytes(int(size)))
+
+        def log_message(self, *_):
+            pass
+
+    ThreadingHTTPServer(("", int(port)), Page).serve_forever()
+
+
+def wsgi(environ, start):
+    time.sleep(0.03)
+    start("200 OK", [("Content-Length", "400")])
+    return [bytes(400)]
 
 
 def sftp_get(host, port, key, name):
