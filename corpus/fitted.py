@@ -84,13 +84,15 @@ def fit_one(args, situation, label, folder):
         diagnosed = json.loads(said(args.bin, "--json", "diagnose", "--pid", str(pid), "-t", "4s"))
         row["diagnosed"] = situations.summary(situations.rows(diagnosed))
         before, rate = settings(path), carried(path, label.end, 4)
-        environment = {**os.environ, "TCPTAILOR_STATE": str((folder / "state").resolve())}
+        environment = {**os.environ, "TCPTAILOR_STATE": str((folder / f"state-{situation.name}").resolve())}
         command = [args.bin, "--json", "fit", "--pid", str(pid), "--max-time", args.max_time]
         begin = time.time()
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         row.update(took_s=round(time.time() - begin), exit=done.returncode, load=os.getloadavg()[0])
         (folder / f"{situation.name}.json").write_text(done.stdout + done.stderr)
         document = json.loads(done.stdout)
+        if "tried" not in document:
+            raise RuntimeError(done.stdout)
         row["carried"] = round(carried(path, label.end, 4) / max(rate, 1), 2)
         is_kept = any(tried["kept"] for tried in document["tried"])
         row["as_found"] = is_kept or settings(path) == before
@@ -151,7 +153,6 @@ def run(args):
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("FITPY", sys.executable)
-    situations.CONFIGS.update(fitting.CONFIGS)
     for situation, label in chosen(args.pattern):
         fit_one(args, situation, label, folder)
 

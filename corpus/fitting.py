@@ -291,8 +291,8 @@ LATER = [
     )),
     (alone("server", "uwsgi", "application-thinks", "app-limited"), Situation(
         "fit-later-uwsgi-thinks", program="uwsgi", rtt="6ms",
-        server=(("server", "exec uwsgi --plugin python3 --http-socket 0.0.0.0:5000 --http-socket-"
-                           "keepalive 1 --wsgi-file $H/programs_fitting/fitting.py --callable wsgi "
+        server=(("server", "exec uwsgi --plugin python3 --http-socket 0.0.0.0:5000 --wsgi-file "
+                           "$H/programs_fitting/fitting.py --callable wsgi "
                            "--disable-logging"),), settle=3,
         client=from_client("ab -q -n 1000000 http://$S:5000/"), warm_up=4,
         why="the server works 30 ms on each request, on a connection each",

@@ -85,15 +85,15 @@ def s3(endpoint):
 
 
 def s3_put(endpoint, size):
-    s3(endpoint).create_bucket(Bucket="b")
-    s3(endpoint).put_object(Bucket="b", Key="k", Body=bytes(int(size)))
+    s3(endpoint).create_bucket(Bucket="bucket")
+    s3(endpoint).put_object(Bucket="bucket", Key="k", Body=bytes(int(size)))
 
 
 def s3_get(endpoint, pause):
     """Gets an object again and again."""
     client = s3(endpoint)
     while True:
-        body = client.get_object(Bucket="b", Key="k")["Body"]
+        body = client.get_object(Bucket="bucket", Key="k")["Body"]
         while body.read(1 << 16):
             pass
         time.sleep(float(pause))

@@ -8,12 +8,13 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence, Objective, Place};
+use doctor::{Confidence, Evidence, Objective, Place, Track};
 use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, Design, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
+use crate::observed::Observed;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
 use crate::what_if::{Foretold, foretell};
@@ -277,10 +278,24 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     fn first_look(&mut self) -> Result<Look, S::Error> {
         let look = self.look(self.options.observe)?;
         let subject = &*self.subject;
-        let pause = timing::pause_of(&look, |track| subject.wants(track));
-        match pause.filter(|pause| *pause > self.options.observe && !self.options.dry_run) {
-            Some(pause) => self.look(timing::past(pause, self.options.observe)),
-            None => Ok(look),
+        let wants = |track: &Track| subject.wants(track);
+        let silent = timing::pause_of(&look, wants).filter(|pause| *pause > self.options.observe);
+        // Of blocks with pauses between them a look may show two, which tell nothing.
+        let between = || {
+            let says = |observed: &Observed<'_>| {
+                let answers = observed.answers(wants);
+                answers
+                    .iter()
+                    .any(|answered| answered.actionable().is_some())
+            };
+            let pause = timing::pause_between_blocks(&look, wants, self.options.observe)?;
+            (!look.observed(says)).then_some(pause)
+        };
+        match silent.or_else(between) {
+            Some(pause) if !self.options.dry_run => {
+                self.look(timing::past(pause, self.options.observe))
+            }
+            _ => Ok(look),
         }
     }
 

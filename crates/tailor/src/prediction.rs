@@ -70,8 +70,8 @@ impl Range {
 pub enum Source {
     /// Runs of a twin.
     Twin,
-    /// The share of the time that the change would save.
-    TimeWaited,
+    /// The share of an operation's time that the change saves.
+    TimeSaved,
 }
 
 /// What a change is predicted to give.

@@ -78,12 +78,12 @@ pub struct PredictionRow {
 }
 
 impl Predictions {
-    /// Without a twin, and why there is none: of what is proposed, what the time that is waited
-    /// shows.
+    /// Without a twin, and why there is none: of what is proposed, what arithmetic
+    /// tells.
     #[must_use]
-    pub fn without_twin(why: CannotKnow, proposed: Vec<WhatIf>) -> Self {
+    pub fn without_twin(why: CannotKnow, proposed: Vec<WhatIf>, before: &Measure) -> Self {
         let foretell = |what_if: WhatIf| {
-            let gives = what_if.foretell_without_twin(&why);
+            let gives = what_if.foretell_without_twin(&why, before);
             (what_if, gives)
         };
         let foretold = proposed.into_iter().map(foretell);

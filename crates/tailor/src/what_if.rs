@@ -2,6 +2,7 @@
 
 use base::{Live, Scope};
 use doctor::{Objective, Place, Proposal, Services, Side, Verdict};
+use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -83,21 +84,31 @@ impl WhatIf {
     #[must_use]
     pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {
         let foretold = twin.predict(&self.tweaks, self.objective, (self.on_new, timing));
-        Foretold::of(foretold, self.waited)
+        Foretold::of(
+            foretold,
+            (self.waited, self.objective),
+            &twin.seen().measure,
+        )
     }
 
     /// The same where there is no twin.
-    pub(crate) fn foretell_without_twin(&self, why: &CannotKnow) -> Foretold {
-        Foretold::of(Err(why.clone()), self.waited)
+    pub(crate) fn foretell_without_twin(&self, why: &CannotKnow, before: &Measure) -> Foretold {
+        Foretold::of(Err(why.clone()), (self.waited, self.objective), before)
     }
 }
 
 impl Foretold {
-    /// What the twin shows; else what follows from the time that is waited.
-    fn of(twin: Result<Prediction, CannotKnow>, waited: Option<Waited>) -> Self {
+    /// What the twin shows; else what follows from the time that is saved.
+    fn of(
+        twin: Result<Prediction, CannotKnow>,
+        (waited, objective): (Option<Waited>, Objective),
+        before: &Measure,
+    ) -> Self {
+        let is_told = |prediction: &Prediction| prediction.gain.is_some();
         match (twin, waited) {
-            (Ok(prediction), _) => Self::Known(Box::new(prediction)),
-            (Err(_), Some(waited)) => Self::Known(Box::new(waited.ended())),
+            (Ok(prediction), _) if is_told(&prediction) => Self::Known(Box::new(prediction)),
+            (_, Some(waited)) => Self::Known(Box::new(waited.ended(objective, before))),
+            (Ok(prediction), None) => Self::Known(Box::new(prediction)),
             (Err(why), None) => Self::Unknown(why),
         }
     }
@@ -191,7 +202,11 @@ pub(crate) fn foretell(
     candidates
         .iter()
         .map(|candidate| {
-            let foretold = Foretold::of(foretell_one(candidate), candidate.waited);
+            let foretold = Foretold::of(
+                foretell_one(candidate),
+                (candidate.waited, candidate.objective),
+                &look.measure,
+            );
             (candidate.text(), foretold)
         })
         .collect()

@@ -314,3 +314,39 @@ fn a_connection_counts_once_where_old_and_new_ones_are_compared() {
     check(4, 4.0, None);
     check(7, 1.0, None);
 }
+
+/// Of a program that works for 60 ms on each request and waits for 40 more, an operation takes 60 ms
+/// without the wait, of which hardly any has data in flight. One that sends at its own pace gets no
+/// more in a second, and each message sooner.
+#[test]
+fn a_gain_is_told_as_the_program_sees_it() {
+    let check = |per_second: f64, in_flight: f64, expected: f64, while_in_flight: bool| {
+        let mut source = Source::new(Traffic::Steady, seeds::first());
+        let mut experiment = Experiment::alternating(Objective::Goodput);
+        let outcome = loop {
+            if let Some(outcome) = experiment.outcome() {
+                break outcome;
+            }
+            let arm = experiment.next();
+            let gains = if arm == Arm::B {
+                (per_second, in_flight)
+            } else {
+                (1.0, 1.0)
+            };
+            let measure = Measure {
+                busy_goodput_bps: Some(source.look(gains.1).goodput_bps),
+                ..source.look(gains.0)
+            };
+            experiment.add(arm, measure);
+        };
+        assert_eq!(outcome.answer, Answer::Better);
+        let gain = outcome.gain.expect("it was measured");
+        assert!(
+            (gain / expected - 1.0).abs() < 0.1,
+            "{gain}, not {expected}"
+        );
+        assert_eq!(outcome.while_in_flight, while_in_flight);
+    };
+    check(1.67, 30.0, 1.67, false);
+    check(1.0, 30.0, 30.0, true);
+}

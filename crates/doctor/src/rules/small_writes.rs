@@ -173,6 +173,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
         live: Live::Now,
         risk: "more and smaller packets; the program may cork again",
     };
+    let draft = draft.saves(of_all_time(sender, held));
     Some(draft.propose(view.sender_side, uncork).remark(
         "It holds until the program corks again. In the program: clear TCP_CORK after each message, \
          or leave MSG_MORE out of the last send.",
@@ -221,6 +222,7 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
     let held = |s: &FlowSample| s.notsent_bytes.filter(|bytes| *bytes > 0);
     Some(
         Draft::new(id, of_all_time(sender, share), confidence)
+            .saves(of_all_time(sender, share))
             .row(
                 "notsent_bytes",
                 format!(

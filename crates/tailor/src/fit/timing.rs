@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use base::FlowSample;
-use doctor::Track;
+use doctor::{Timeline, Track};
 
 use super::{ACTS_AFTER, ACTS_AFTER_RTTS, FitOptions};
 use crate::observed::Answered;
@@ -18,6 +18,14 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// BBR leaves its start when the rate has not grown for three round trips, and drains its queue
 /// then (`bbr_check_full_bw_reached`).
 const DRAINS_AFTER_RTTS: u32 = 8;
+
+/// What is sent between two pauses is a block, and no message, from so much in a look on.
+const BLOCKS_BYTES_MIN: u64 = 100_000;
+/// A program pauses where nothing is sent for so long; its pauses are few where a look holds no
+/// more than these, and waited for up to a bound.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSES_MIN: u32 = 6;
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How long an experiment on a connection waits and looks.
 #[derive(Clone, Copy, Debug)]
@@ -48,16 +56,7 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
     let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
     // What the kernel tells is backed off already; the next one may be twice as long.
     let timeout = timeline.latest(|s| s.rto).filter(|_| in_timeout);
-    // Who takes a download sends nothing for as long as it lasts, and pauses at no time.
-    let moved = |s: &FlowSample| {
-        let since = [s.since_data_sent, s.since_data_received];
-        since.into_iter().flatten().min()
-    };
-    let pause = timeline.largest(moved).filter(|_| {
-        timeline
-            .rate()
-            .is_some_and(|rate| rate.bits_per_second() > 0)
-    });
+    let pause = pause_in(&timeline);
     let pause = bounded(pause.unwrap_or_default());
     let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
@@ -79,6 +78,18 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
     }
 }
 
+/// The longest time in which nothing was said, of a program that says something. Who takes a
+/// download sends nothing for as long as it lasts, and pauses at no time.
+fn pause_in(timeline: &Timeline) -> Option<Duration> {
+    let rate = timeline.rate()?;
+    let since = |s: &FlowSample| {
+        let times = [s.since_data_sent, s.since_data_received];
+        times.into_iter().flatten().min()
+    };
+    let pause = timeline.largest(since)?;
+    (rate.bits_per_second() > 0).then_some(pause)
+}
+
 /// For how long the program has paused, where nothing at all moved in a look.
 pub(super) fn pause_of(look: &Look, wants: impl Fn(&Track) -> bool) -> Option<Duration> {
     if look.measure.goodput_bps > 0 || look.measure.stalled_share.is_some() {
@@ -93,7 +104,65 @@ pub(super) fn pause_of(look: &Look, wants: impl Fn(&Track) -> bool) -> Option<Du
     since.min().filter(|since| *since < WAIT_MAX)
 }
 
+/// The longest pause between the blocks that a program sends, where a look holds few of them.
+pub(super) fn pause_between_blocks(
+    look: &Look,
+    wants: impl Fn(&Track) -> bool,
+    observe: Duration,
+) -> Option<Duration> {
+    let wanted = look.here.flows.iter().filter(|track| wants(track));
+    let pause = wanted.filter_map(|track| {
+        let [first, last] = [track.samples.first()?, track.samples.last()?];
+        let bytes = last.bytes_acked?.saturating_sub(first.bytes_acked?);
+        let pauses = track
+            .samples
+            .iter()
+            .filter_map(|sample| sample.since_data_sent);
+        pauses.max().filter(|_| bytes >= BLOCKS_BYTES_MIN)
+    });
+    let is_seldom = |pause: &Duration| *pause >= PAUSE_MIN && *pause * PAUSES_MIN > observe;
+    pause
+        .filter(is_seldom)
+        .max()
+        .map(|pause| pause.min(PAUSE_MAX))
+}
+
 /// A look that lasts beyond a pause of which so much has passed.
 pub(super) fn past(pause: Duration, observe: Duration) -> Duration {
     (pause * PAUSES + observe).min(WAIT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FlowKey, Instant};
+
+    use super::*;
+
+    #[test]
+    fn who_takes_a_download_does_not_pause() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 443).into(),
+        };
+        let second = Duration::from_secs(1);
+        // Something was asked for, and an hour before; data arrives all the time, or each half
+        // second.
+        let check = |every_ms: u64, expected: Duration| {
+            let mut timeline = Timeline::new();
+            for look in 0..40_u64 {
+                let at = Instant::ZERO + second * 3600 + Duration::from_millis(100 * look);
+                let since = Duration::from_millis(100 * look % every_ms);
+                timeline.push(FlowSample {
+                    bytes_acked: Some(if look < 20 { 100 } else { 200 }),
+                    bytes_received: Some(100_000 * (100 * look / every_ms)),
+                    since_data_sent: Some(at.since(Instant::ZERO)),
+                    since_data_received: Some(since),
+                    ..FlowSample::empty(at, key)
+                });
+            }
+            assert_eq!(pause_in(&timeline), Some(expected));
+        };
+        check(100, Duration::ZERO);
+        check(500, Duration::from_millis(400));
+    }
 }

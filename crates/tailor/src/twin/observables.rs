@@ -526,7 +526,8 @@ fn shares(track: &Track) -> Option<Shares> {
 }
 
 fn transport_share(shares: Shares) -> f64 {
-    let limits = [Limit::PeerWindow, Limit::SendBuffer];
+    // What Nagle's algorithm holds of a stream behind a full send buffer, its program has written.
+    let limits = [Limit::PeerWindow, Limit::SendBuffer, Limit::Nagle];
     congestion_share(shares)
         + limits
             .into_iter()

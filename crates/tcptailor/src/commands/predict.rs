@@ -218,7 +218,10 @@ fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {
 fn document(subject: Subjects, tries: Tries) -> Document {
     let answer = match &subject.twin {
         Ok(twin) => predicted(&subject, twin, tries),
-        Err(why) => Predictions::without_twin(why.clone(), proposed(&subject)),
+        Err(why) => {
+            let before = subject.look.as_ref().map(|look| look.measure);
+            Predictions::without_twin(why.clone(), proposed(&subject), &before.unwrap_or_default())
+        }
     };
     Document {
         subject: subject.name,

@@ -319,6 +319,58 @@ mod tests {
         assert_eq!(cookies.len(), 3, "{found:?}");
     }
 
+    /// A broker has the short connections of its publishers beside that of its subscriber.
+    #[test]
+    fn a_change_is_judged_by_the_service_that_it_is_for() {
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let second = Duration::from_secs(1);
+        let began = base::Instant::ZERO + second;
+        let track = |port: u16, bytes: u64| {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 40_000).into(),
+                remote: ([10, 0, 0, 2], port).into(),
+            };
+            let sample = |(at, acked)| {
+                std::sync::Arc::new(FlowSample {
+                    bytes_acked: Some(acked),
+                    ..FlowSample::empty(at, key)
+                })
+            };
+            Track {
+                key,
+                cookie: port.into(),
+                owners: vec![doctor::SocketOwner {
+                    fd: 3,
+                    process: std::sync::Arc::new(doctor::ProcessInfo {
+                        pid,
+                        command: "broker".into(),
+                        cmdline: String::new(),
+                        cgroup: None,
+                    }),
+                }],
+                samples: [(began, 0), (began + second, bytes)]
+                    .map(sample)
+                    .into_iter()
+                    .collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            }
+        };
+        let recording = doctor::Recording {
+            flows: vec![track(1883, 1000), track(5432, 500_000)],
+            began,
+            ended: began + second,
+            ..doctor::Recording::default()
+        };
+        let place = Services::of(&recording).place(recording.flows[0].key);
+        let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
+        let measure = subject.measure_of_service(&look, place);
+        assert_eq!(measure.goodput_bps, 8000);
+    }
+
     #[test]
     fn another_process_of_the_same_number_is_not_looked_at() {
         let sleep = || {

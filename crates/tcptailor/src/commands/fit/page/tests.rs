@@ -56,6 +56,7 @@ fn tried(kept: bool) -> Tried {
             before: Some(44_012.0),
             after: Some(317.0),
             gain: Some(138.839),
+            while_in_flight: false,
             gain_interval: Some([135.25, 142.5]),
             p_value: Some(0.0079),
             looks: 5,
