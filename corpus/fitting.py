@@ -316,6 +316,70 @@ LATER = [
     )),
 ]
 TABLE = [*TABLE, *LATER]
+
+# Labelled when rules were mended on all of those above, and before any of these was run.
+LATEST = [
+    (kept("server", "node", {"nagle-delack-stall"}, "nodelay", 1.3, 2.6), Situation(
+        "fit-latest-node-pages", program="node", rtt="3ms",
+        server=(("server", "exec node $H/programs_fitting/pages.js 5000 700 30"),), settle=2,
+        client=GET_PAGES, warm_up=4,
+        why="30 ms of work a page, and 40 ms of waiting for the ACK of its head",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"),
+                   fault("nagle-delack-stall", "application-thinks")),
+    )),
+    (kept("server", "busybox", {"random-loss"}, "congestion", 1.3, 5), Situation(
+        "fit-latest-busybox-loss", program="busybox", rate="15mbit", rtt="50ms", queue="200p",
+        path=("--loss", "0.4%"), prepare=FILES,
+        server=(("server", "exec busybox httpd -f -p 8000 -h $W"),), settle=1,
+        client=from_client("curl -so /dev/null http://$S:8000/big"), warm_up=8, look=10,
+        why="0.4 % random loss leave CUBIC 5 to 8 of 15 Mbit/s", watch=both(8000, TAKES, LOSS),
+    )),
+    (kept("client", "ncat", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fit-latest-ncat-bloat", program="ncat", rate="10mbit", rtt="30ms", queue="500p",
+        server=(("server", "ncat -l 5000 > /dev/null"),), settle=1,
+        client=from_client("sh -c 'exec ncat --send-only $S 5000 < /dev/zero'"), warm_up=12,
+        why="an upload fills a queue of 0.6 s", watch=both(5000, fault("bufferbloat"), TAKES),
+    )),
+    (kept("server", "socat", {"slow-start-after-idle"},
+          "net.ipv4.tcp_slow_start_after_idle", 1.2, 6), Situation(
+        "fit-latest-socat-bursts", program="socat", rate="70mbit", rtt="90ms",
+        prepare=(("server", "head -c 500000 /dev/zero > message"),),
+        server=(("server", "while :; do cat message; sleep 1.8; done | exec socat -u - "
+                           "TCP-LISTEN:5000"),),
+        settle=1, client=from_client("sh -c 'nc -d $S 5000 > /dev/null'"), warm_up=9, look=14,
+        why="500 kB each 1.8 s over 90 ms: the window restarts after each pause",
+        watch={"server": Watched("sport = :5000", RESTARTS)},
+    )),
+    (alone("client", "redis-benchmark", "round-trip-bound"), Situation(
+        "fit-latest-redis-asks", program="redis", rtt="10ms",
+        server=(("server", "exec redis-server --save '' --appendonly no --protected-mode no"),),
+        settle=1, client=(("client", "exec redis-benchmark -h $S -c 1 -n 100000000 -t get -q"),),
+        warm_up=3, why="one request a round trip", watch=both(6379, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("client", "curl", "tcp-rmem-max-cap", ending=("out-of-reach",)), Situation(
+        "fit-latest-curl-rmem", program="busybox", rtt="50ms",
+        prepare=(*FILES, sysctl("client", "net.ipv4.tcp_rmem=4096 65536 131072")),
+        server=(("server", "exec busybox httpd -f -p 8000 -h $W"),), settle=1,
+        client=from_client("curl -so /dev/null http://$S:8000/big"), warm_up=6,
+        why="tcp_rmem[2] is 128 KiB, and the open window is full in each round trip: the kernel "
+            "will not grow it, and a larger maximum helps the next connection",
+        watch=both(8000, fault("tcp-rmem-max-cap"), fault("peer-window")),
+    )),
+    (alone("client", "nc", "app-limited", "paced"), Situation(
+        "fit-latest-pv", program="pv", rtt="25ms", server=(("server", "nc -l -p 5000 > /dev/null"),),
+        client=from_client("sh -c 'pv -qL 700k /dev/zero | nc $S 5000'"), warm_up=4,
+        why="pv lets 5.7 of 50 Mbit/s pass", watch=both(5000, PACED, TAKES),
+    )),
+    (kept("server", "python", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fit-latest-python-new", program="python", rate="100mbit", rtt="80ms",
+        prepare=(("server", "head -c 150000 /dev/urandom > page"),),
+        server=(("server", "exec $FITPY -m http.server 8000"),), settle=2,
+        client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:8000/page; done'"),
+        warm_up=4, look=8, why="150 kB on new connections take four round trips with 10 segments",
+        watch=both(8000, PAGES, fault("initcwnd-too-small")),
+    )),
+]
+TABLE = [*TABLE, *LATEST]
 CONFIGS = {
     "icecast.xml": """
 <icecast><location>x</location><admin>x</admin><hostname>x</hostname>

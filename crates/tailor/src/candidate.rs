@@ -31,6 +31,8 @@ pub struct Candidate {
     proposals: Vec<Proposal>,
     /// The connections of the service come and go by themselves.
     comes_and_goes: bool,
+    /// They do so slowly.
+    turns_slowly: bool,
     /// The program keeps several of them, and opens more.
     is_pool: bool,
 }
@@ -87,8 +89,12 @@ impl Candidate {
         let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
         let is_reversible = self.live && self.changes.iter().all(comes_back);
         if self.comes_and_goes && !self.is_pool && !can_reconnect {
-            // New connections have the present value by themselves.
-            return Some(Design::Alternate);
+            // New connections have the present value by themselves; those that were there before a
+            // switch outlast the look behind it where they last.
+            return Some(match self.turns_slowly && !is_reversible {
+                true => Design::BeforeAfter,
+                false => Design::Alternate,
+            });
         }
         match (self.live, can_reconnect) {
             _ if is_reversible => Some(Design::Alternate),
@@ -158,6 +164,11 @@ impl Candidate {
     pub fn again(&self, answered: &Answered<'_, '_>) -> Option<Vec<Change>> {
         let change = |proposal| answered.ends.change(proposal);
         self.proposals.iter().map(change).collect()
+    }
+
+    /// Whether connections that were there before it are waited for, until they have ended.
+    pub(crate) const fn outlasts_a_look(&self) -> bool {
+        self.comes_and_goes && self.turns_slowly
     }
 
     /// Whether its effect shows on connections that are opened after it: always where it does not
@@ -247,6 +258,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
                     waited: None,
                     proposals: vec![proposal.clone()],
                     comes_and_goes,
+                    turns_slowly: answered.turns_slowly,
                     is_pool: answered.is_pool,
                 }),
             }

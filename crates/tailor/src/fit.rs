@@ -27,6 +27,8 @@ const ROUNDS_MAX: usize = 8;
 /// A change acts on an open connection after this time, and after so many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
+/// Connections that come and go slowly have been followed by others after this time.
+const CONNECTION_ENDS: Duration = Duration::from_secs(10);
 /// Why an experiment is given up whose setting does not stay as it left it.
 const DISTURBED: &str = "something else has changed the setting meanwhile";
 
@@ -435,6 +437,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         timing: Timing,
         candidate: &Candidate,
     ) -> Result<Tried, S::Error> {
+        let timing = match candidate.outlasts_a_look() {
+            true => timing.with_settle(CONNECTION_ENDS),
+            false => timing,
+        };
         let can_reconnect = self.subject.can_reconnect();
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");

@@ -38,6 +38,16 @@ pub(super) struct Timing {
     pub(super) slice: Duration,
 }
 
+impl Timing {
+    /// Waiting for so long at least until a change shows.
+    pub(super) fn with_settle(self, least: Duration) -> Self {
+        Self {
+            settle: self.settle.max(least),
+            ..self
+        }
+    }
+}
+
 /// On a new connection a timeout is backed off so often, from its first value, until what acts on
 /// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
 /// `tcp_retries1`).
