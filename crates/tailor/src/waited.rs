@@ -17,6 +17,8 @@ use crate::prediction::{Prediction, Range, Source};
 const SHARE_SLACK: f64 = 0.02;
 /// Of what is saved in whole round trips one may be counted too many or too few.
 const SAVED_SLACK: f64 = 0.25;
+/// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip stays.
+const TRANSFER_GAIN_MAX: f64 = 10.0;
 /// Looks that follow each other within one wait are no independent ones.
 const LOOKS_PER_DRAW: f64 = 2.0;
 /// In round trips: with a queue that BBR keeps itself, and one that others keep beside it.
@@ -56,7 +58,7 @@ impl Waited {
             return Some(Self::Saved {
                 share,
                 error: share * SAVED_SLACK + SHARE_SLACK,
-                most: f64::INFINITY,
+                most: TRANSFER_GAIN_MAX,
             });
         }
         let draws = (timeline.looks() as f64 / LOOKS_PER_DRAW).max(1.0);

@@ -104,10 +104,13 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+    // A burst that leaves at once takes a round trip all the same.
+    let most = restarts.time.saturating_sub(sender.min_rtt()?);
+    let saved = restarts.lost.min(most);
     let confidence = high_if(sysctl == Some(1));
     Some(
         Draft::new("slow-start-after-idle", active, confidence)
-            .saves(restarts.lost.as_secs_f64() / restarts.time.as_secs_f64().max(1e-9))
+            .saves(saved.as_secs_f64() / restarts.time.as_secs_f64().max(1e-9))
             .row(
                 "cwnd_pkts",
                 format!(
