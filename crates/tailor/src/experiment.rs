@@ -37,6 +37,8 @@ const STAGES: &[(usize, f64)] = &[
 /// come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
+/// ... and the last one, where time runs out between two questions, of that once.
+const LAST_RANGES: f64 = 1.0;
 /// Looks at A, and then at B, where A does not come back.
 const BEFORE_AFTER_LOOKS: usize = 8;
 /// What is decided already may be told in other numbers where these differ as surely as five looks
@@ -182,8 +184,13 @@ impl Experiment {
         self.looks.iter().all(Vec::is_empty)
     }
 
-    /// Takes in a look.
+    /// Takes in a look. One in which something was carried and no transfer began and ended says
+    /// nothing of how long one takes, and is made again.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
+        let is_told = measure.value(self.objective).is_some() || measure.goodput_bps == 0;
+        if self.objective == Objective::Transfer && !is_told {
+            return;
+        }
         let number: usize = self.looks.iter().map(Vec::len).sum();
         let number = match self.order {
             // All of them are of the same time.
@@ -212,7 +219,7 @@ impl Experiment {
         };
         let last = STAGES.last().map_or(0, |(looks, _)| *looks);
         let is_last = self.order == Order::AFirst || looks >= last;
-        let is_clear = looks == CLEAR_LOOKS && self.is_clear();
+        let is_clear = looks == CLEAR_LOOKS && self.is_clear(CLEAR_RANGES);
         if !is_clear && stage.is_none() {
             return None;
         }
@@ -287,7 +294,11 @@ impl Experiment {
     #[must_use]
     pub fn out_of_time(&self, limit: Duration) -> Outcome {
         let last = STAGES.last().map_or(0.0, |(_, p_max)| *p_max);
-        let judged = self.judged(last).map(|judged| self.as_users_see(judged));
+        let looks = self.looks.each_ref().map(Vec::len);
+        let is_clear = looks[0].min(looks[1]) >= CLEAR_LOOKS && self.is_clear(LAST_RANGES);
+        let judged = self
+            .judged(if is_clear { 1.0 } else { last })
+            .map(|judged| self.as_users_see(judged));
         judged.unwrap_or_else(|| Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
             ..self.found()
@@ -380,8 +391,8 @@ impl Experiment {
         self.looks.each_ref().map(offered)
     }
 
-    /// Whether the values of A and B lie so far apart that three of each suffice.
-    fn is_clear(&self) -> bool {
+    /// Whether the values of A and B lie apart by so many times their ranges.
+    fn is_clear(&self, ranges: f64) -> bool {
         let [a, b] = self.goodness(self.objective).map(|values| {
             let logs = values.iter().map(|value| value.ln());
             let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| {
@@ -391,7 +402,7 @@ impl Experiment {
         });
         let gap = (a.low - b.high).max(b.low - a.high);
         let range = (a.high - a.low).max(b.high - b.low);
-        gap > GAIN_MIN.ln() && gap > CLEAR_RANGES * range
+        gap > GAIN_MIN.ln() && gap > ranges * range
     }
 
     fn raw(&self, arm: Arm, objective: Objective) -> Vec<f64> {

@@ -5,6 +5,8 @@
 
 mod seeds;
 
+use std::time::Duration;
+
 use base::Rng;
 use doctor::Objective;
 use lab::{Measure, Offered};
@@ -349,4 +351,57 @@ fn a_gain_is_told_as_the_program_sees_it() {
     };
     check(1.67, 30.0, 1.67, false);
     check(1.0, 30.0, 30.0, true);
+}
+
+/// A look may be too short for a transfer that began in it to end.
+#[test]
+fn a_look_without_a_whole_transfer_is_made_again() {
+    let mut experiment = Experiment::alternating(Objective::Transfer);
+    let mut looks = 0_u64;
+    let outcome = loop {
+        if let Some(outcome) = experiment.outcome() {
+            break outcome;
+        }
+        looks += 1;
+        let arm = experiment.next();
+        let time_us = if arm == Arm::B { 240_000 } else { 330_000 } + looks * 100;
+        experiment.add(
+            arm,
+            Measure {
+                goodput_bps: 1_000_000,
+                transfer_us: (looks % 3 != 0).then_some(time_us),
+                ..Measure::default()
+            },
+        );
+    };
+    assert_eq!(outcome.answer, Answer::Better, "{outcome:?}");
+    assert_eq!((outcome.looks, looks), (5, 14));
+}
+
+/// Six looks of each, none of which is like one of the other, come about by chance in one of 462
+/// cases, far apart in fewer; time ran out before the eighth.
+#[test]
+fn where_time_runs_out_far_apart_suffices() {
+    let outcome = |gain: f64| {
+        let mut experiment = Experiment::alternating(Objective::Transfer);
+        for look in 0..12 {
+            let arm = experiment.next();
+            let wiggle = 1.0 + 0.3 * f64::from(look % 4) / 3.0;
+            let time_us = 500_000.0 * wiggle / if arm == Arm::B { gain } else { 1.0 };
+            experiment.add(
+                arm,
+                Measure {
+                    transfer_us: Some(time_us as u64),
+                    ..Measure::default()
+                },
+            );
+            assert_eq!(experiment.outcome(), None);
+        }
+        experiment.out_of_time(Duration::from_secs(60))
+    };
+    let far = outcome(2.0);
+    assert_eq!(far.answer, Answer::Better, "{far:?}");
+    let near = outcome(1.5);
+    assert_eq!(near.answer, Answer::NotDistinguishable, "{near:?}");
+    assert_eq!(near.time_limit_s, Some(60.0));
 }
