@@ -90,7 +90,7 @@ def s3_put(endpoint, size):
 
 
 def s3_get(endpoint, pause):
-    """Gets an object again and again."""
+    """Gets an object, and once more, without end."""
     client = s3(endpoint)
     while True:
         body = client.get_object(Bucket="bucket", Key="k")["Body"]

@@ -1,4 +1,4 @@
-# posts.pl URL BYTES: posts again and again on one connection; HTTP::Tiny is a part of Perl.
+# posts.pl URL BYTES: posts without end on one connection; HTTP::Tiny is a part of Perl.
 use strict;
 use HTTP::Tiny;
 my ($url, $bytes) = @ARGV;

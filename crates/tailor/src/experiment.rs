@@ -33,12 +33,13 @@ const STAGES: &[(usize, f64)] = &[
     (24, 0.002),
     (32, 0.002),
 ];
+/// The same where time runs out between two questions: six looks of each, of which none of the one
+/// is like one of the other, have 0.00216.
+const LAST_P_MAX: f64 = 0.0025;
 /// The first question, at so many looks of each, demands more than an order of values, which would
 /// come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
-/// ... and the last one, where time runs out between two questions, of that once.
-const LAST_RANGES: f64 = 1.0;
 /// Looks at A, and then at B, where A does not come back.
 const BEFORE_AFTER_LOOKS: usize = 8;
 /// What is decided already may be told in other numbers where these differ as surely as five looks
@@ -219,7 +220,7 @@ impl Experiment {
         };
         let last = STAGES.last().map_or(0, |(looks, _)| *looks);
         let is_last = self.order == Order::AFirst || looks >= last;
-        let is_clear = looks == CLEAR_LOOKS && self.is_clear(CLEAR_RANGES);
+        let is_clear = looks == CLEAR_LOOKS && self.is_clear();
         if !is_clear && stage.is_none() {
             return None;
         }
@@ -293,12 +294,8 @@ impl Experiment {
     /// question, whatever the number of looks.
     #[must_use]
     pub fn out_of_time(&self, limit: Duration) -> Outcome {
-        let last = STAGES.last().map_or(0.0, |(_, p_max)| *p_max);
-        let looks = self.looks.each_ref().map(Vec::len);
-        let is_clear = looks[0].min(looks[1]) >= CLEAR_LOOKS && self.is_clear(LAST_RANGES);
-        let judged = self
-            .judged(if is_clear { 1.0 } else { last })
-            .map(|judged| self.as_users_see(judged));
+        let judged = self.judged(LAST_P_MAX);
+        let judged = judged.map(|judged| self.as_users_see(judged));
         judged.unwrap_or_else(|| Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
             ..self.found()
@@ -391,8 +388,8 @@ impl Experiment {
         self.looks.each_ref().map(offered)
     }
 
-    /// Whether the values of A and B lie apart by so many times their ranges.
-    fn is_clear(&self, ranges: f64) -> bool {
+    /// Whether the values of A and B lie so far apart that five of each suffice.
+    fn is_clear(&self) -> bool {
         let [a, b] = self.goodness(self.objective).map(|values| {
             let logs = values.iter().map(|value| value.ln());
             let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| {
@@ -402,7 +399,7 @@ impl Experiment {
         });
         let gap = (a.low - b.high).max(b.low - a.high);
         let range = (a.high - a.low).max(b.high - b.low);
-        gap > GAIN_MIN.ln() && gap > ranges * range
+        gap > GAIN_MIN.ln() && gap > CLEAR_RANGES * range
     }
 
     fn raw(&self, arm: Arm, objective: Objective) -> Vec<f64> {
