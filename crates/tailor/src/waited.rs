@@ -17,7 +17,8 @@ use crate::prediction::{Prediction, Range, Source};
 const SHARE_SLACK: f64 = 0.02;
 /// Of what is saved in whole round trips one may be counted too many or too few.
 const SAVED_SLACK: f64 = 0.25;
-/// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip stays.
+/// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip
+/// stays.
 const TRANSFER_GAIN_MAX: f64 = 10.0;
 /// Looks that follow each other within one wait are no independent ones.
 const LOOKS_PER_DRAW: f64 = 2.0;
@@ -143,8 +144,8 @@ mod tests {
         [range.low, range.value, range.high].map(|bps| (bps / 1e4).round() / 100.0)
     }
 
-    /// A server that works for 100 ms and holds its response back for 40 gets 1.4 times as fast, and
-    /// not forty times; nothing gets faster than a round trip.
+    /// A server that works for 100 ms and holds its response back for 40 gets 1.4 times as fast,
+    /// and not forty times; nothing gets faster than a round trip.
     #[test]
     fn what_waits_for_a_share_of_the_time_gets_as_much_faster() {
         assert_eq!(gains(0.275, 40.0), [1.21, 1.38, 1.6]);

@@ -317,9 +317,9 @@ fn a_connection_counts_once_where_old_and_new_ones_are_compared() {
     check(7, 1.0, None);
 }
 
-/// Of a program that works for 60 ms on each request and waits for 40 more, an operation takes 60 ms
-/// without the wait, of which hardly any has data in flight. One that sends at its own pace gets no
-/// more in a second, and each message sooner.
+/// Of a program that works for 60 ms on each request and waits for 40 more, an operation takes 60
+/// ms without the wait, of which hardly any has data in flight. One that sends at its own pace gets
+/// no more in a second, and each message sooner.
 #[test]
 fn a_gain_is_told_as_the_program_sees_it() {
     let check = |per_second: f64, in_flight: f64, expected: f64, while_in_flight: bool| {
