@@ -369,7 +369,7 @@ fn a_look_without_a_whole_transfer_is_made_again() {
             arm,
             Measure {
                 goodput_bps: 1_000_000,
-                transfer_us: (looks % 3 != 0).then_some(time_us),
+                transfer_us: (!looks.is_multiple_of(3)).then_some(time_us),
                 ..Measure::default()
             },
         );
