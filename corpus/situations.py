@@ -24,6 +24,7 @@ from pathlib import Path
 
 import captured
 import cases
+import fitting
 import fresh
 import further
 import harder
@@ -40,9 +41,10 @@ from model import Healthy
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
-              *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS]
+              *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS,
+              *fitting.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
-           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS}
+           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

@@ -103,6 +103,8 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// Why.
     pub evidence: Vec<Evidence>,
+    /// Share of the time of an operation that the proposed change saves, where arithmetic tells.
+    pub saves: Option<f64>,
     /// What comes behind it.
     pub next: Option<NextLimit>,
     /// What to change, smallest scope first. Empty where no TCP setting helps.

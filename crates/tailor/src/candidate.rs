@@ -6,6 +6,7 @@ use doctor::{Objective, Place, Proposal};
 
 use crate::observed::Answered;
 use crate::subject::Subject;
+use crate::waited::Waited;
 
 /// Changes that belong together, and cure one finding if the finding is right.
 #[derive(Clone, Debug)]
@@ -24,10 +25,14 @@ pub struct Candidate {
     pub live: bool,
     /// What they may cost.
     pub risk: &'static str,
+    /// The wait that they end, where it is known.
+    pub(crate) waited: Option<Waited>,
     /// Where the changes come from, to make them again for a new connection.
     proposals: Vec<Proposal>,
     /// The connections of the service come and go by themselves.
     comes_and_goes: bool,
+    /// They do so slowly.
+    turns_slowly: bool,
     /// The program keeps several of them, and opens more.
     is_pool: bool,
 }
@@ -59,8 +64,9 @@ pub enum NoCandidate {
 /// Knobs whose old value brings back the old behaviour of an open connection. A buffer that has
 /// grown stays (`tcp_rcv_space_adjust`, `sk_stream_moderate_sndbuf`), a window once offered is not
 /// taken back (RFC 9293, section 3.8.6.2.1), an MSS once lowered by probing does not rise at once.
+/// What was under BBR for a while goes on with the window that BBR found, without a slow-start
+/// threshold (`bbr_init`) and paced: CUBIC then gets much of what BBR gets.
 const REVERSIBLE: &[&str] = &[
-    "congestion",
     "cork",
     "link.txqueuelen",
     "max_pacing_rate",
@@ -83,8 +89,12 @@ impl Candidate {
         let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
         let is_reversible = self.live && self.changes.iter().all(comes_back);
         if self.comes_and_goes && !self.is_pool && !can_reconnect {
-            // New connections have the present value by themselves.
-            return Some(Design::Alternate);
+            // New connections have the present value by themselves; those that were there before a
+            // switch outlast the look behind it where they last.
+            return Some(match self.turns_slowly && !is_reversible {
+                true => Design::BeforeAfter,
+                false => Design::Alternate,
+            });
         }
         match (self.live, can_reconnect) {
             _ if is_reversible => Some(Design::Alternate),
@@ -156,6 +166,11 @@ impl Candidate {
         self.proposals.iter().map(change).collect()
     }
 
+    /// Whether connections that were there before it are waited for, until they have ended.
+    pub(crate) const fn outlasts_a_look(&self) -> bool {
+        self.comes_and_goes && self.turns_slowly
+    }
+
     /// Whether its effect shows on connections that are opened after it: always where it does not
     /// act on open ones, and surely where it is wider than a socket, since the kernel reads a route
     /// or a sysctl when it next has a reason to.
@@ -200,7 +215,11 @@ pub fn candidates<S: Subject + ?Sized>(
         return Ok(Err(NoCandidate::NoSetting));
     }
     let cause = (verdict.diagnosis.id, verdict.diagnosis.objective);
-    let found = of_proposals(&verdict.proposals, cause, answered, subject)?;
+    let mut found = of_proposals(&verdict.proposals, cause, answered, subject)?;
+    let waited = Waited::of(answered, verdict);
+    found
+        .iter_mut()
+        .for_each(|candidate| candidate.waited = waited);
     Ok(if found.is_empty() {
         Err(NoCandidate::OutOfReach)
     } else {
@@ -236,8 +255,10 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
                     changes: vec![reached.change],
                     live: reached.live,
                     risk: proposal.risk,
+                    waited: None,
                     proposals: vec![proposal.clone()],
                     comes_and_goes,
+                    turns_slowly: answered.turns_slowly,
                     is_pool: answered.is_pool,
                 }),
             }

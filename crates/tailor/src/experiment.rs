@@ -33,12 +33,18 @@ const STAGES: &[(usize, f64)] = &[
     (24, 0.002),
     (32, 0.002),
 ];
+/// The same where time runs out between two questions: six looks of each, of which none of the one
+/// is like one of the other, have 0.00216.
+const LAST_P_MAX: f64 = 0.0025;
 /// The first question, at so many looks of each, demands more than an order of values, which would
 /// come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
 /// Looks at A, and then at B, where A does not come back.
 const BEFORE_AFTER_LOOKS: usize = 8;
+/// What is decided already may be told in other numbers where these differ as surely as five looks
+/// can show.
+const ALL_TIME_P_MAX: f64 = 0.01;
 /// For a percentile interval: any constant.
 const SEED: u64 = 1;
 
@@ -97,6 +103,10 @@ pub struct Outcome {
     pub after: Option<f64>,
     /// How many times better B is than A.
     pub gain: Option<f64>,
+    /// Of goodput: payload per time with data in flight, and not per second, since a program that
+    /// sets its own pace gets no more of that.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub while_in_flight: bool,
     /// Of the gain, 95 %; of five looks their whole range.
     pub gain_interval: Option<[f64; 2]>,
     /// The chance of such a difference where there is none.
@@ -175,8 +185,13 @@ impl Experiment {
         self.looks.iter().all(Vec::is_empty)
     }
 
-    /// Takes in a look.
+    /// Takes in a look. One in which something was carried and no transfer began and ended says
+    /// nothing of how long one takes, and is made again.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
+        let is_told = measure.value(self.objective).is_some() || measure.goodput_bps == 0;
+        if self.objective == Objective::Transfer && !is_told {
+            return;
+        }
         let number: usize = self.looks.iter().map(Vec::len).sum();
         let number = match self.order {
             // All of them are of the same time.
@@ -211,7 +226,7 @@ impl Experiment {
         }
         let p_max = stage.map_or(0.0, |(_, p_max)| *p_max);
         let judged = self.judged(if is_clear { 1.0 } else { p_max });
-        judged.or_else(|| {
+        judged.map(|judged| self.as_users_see(judged)).or_else(|| {
             let found = || self.found();
             if is_last {
                 return Some(found());
@@ -243,6 +258,32 @@ impl Experiment {
         })
     }
 
+    /// What was decided by payload per time with data in flight, in payload per second where that
+    /// shows a difference of the same kind: so much more the program gets. Where a program works
+    /// between its messages, the time in flight alone gets shorter by far more.
+    fn as_users_see(&self, judged: Outcome) -> Outcome {
+        if !judged.while_in_flight {
+            return judged;
+        }
+        let mut all_time = self.clone();
+        for (_, look) in all_time.looks.iter_mut().flatten() {
+            look.busy_goodput_bps = None;
+        }
+        let found = all_time.found();
+        let is_same = |gain: f64| {
+            is_worth_naming(gain) && Some(gain > 1.0) == judged.gain.map(|gain| gain > 1.0)
+        };
+        let is_sure = found.p_value.is_some_and(|p| p <= ALL_TIME_P_MAX);
+        if !is_sure || !all_time.gain().is_some_and(is_same) {
+            return judged;
+        }
+        Outcome {
+            answer: judged.answer,
+            why: judged.why,
+            ..found
+        }
+    }
+
     /// Whether a decision is tried after so many looks at each.
     #[must_use]
     pub fn is_asked_at(looks: usize) -> bool {
@@ -253,8 +294,9 @@ impl Experiment {
     /// question, whatever the number of looks.
     #[must_use]
     pub fn out_of_time(&self, limit: Duration) -> Outcome {
-        let last = STAGES.last().map_or(0.0, |(_, p_max)| *p_max);
-        self.judged(last).unwrap_or_else(|| Outcome {
+        let judged = self.judged(LAST_P_MAX);
+        let judged = judged.map(|judged| self.as_users_see(judged));
+        judged.unwrap_or_else(|| Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
             ..self.found()
         })
@@ -293,6 +335,12 @@ impl Experiment {
             gain: compared.map(|found| found.ratio),
             gain_interval: compared.map(|found| interval(found.interval)),
             p_value: compared.map(|found| found.p_value),
+            while_in_flight: self.objective == Objective::Goodput
+                && self
+                    .looks
+                    .iter()
+                    .flatten()
+                    .any(|(_, look)| look.busy_goodput_bps.is_some()),
             looks: self.looks[0].len().min(self.looks[1].len()),
             why: None,
             time_limit_s: None,
@@ -340,7 +388,7 @@ impl Experiment {
         self.looks.each_ref().map(offered)
     }
 
-    /// Whether the values of A and B lie so far apart that three of each suffice.
+    /// Whether the values of A and B lie so far apart that five of each suffice.
     fn is_clear(&self) -> bool {
         let [a, b] = self.goodness(self.objective).map(|values| {
             let logs = values.iter().map(|value| value.ln());

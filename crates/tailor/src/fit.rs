@@ -8,12 +8,13 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence, Objective, Place};
+use doctor::{Confidence, Evidence, Objective, Place, Track};
 use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, Design, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
+use crate::observed::Observed;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
 use crate::what_if::{Foretold, foretell};
@@ -26,6 +27,8 @@ const ROUNDS_MAX: usize = 8;
 /// A change acts on an open connection after this time, and after so many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
+/// Connections that come and go slowly have been followed by others after this time.
+const CONNECTION_ENDS: Duration = Duration::from_secs(10);
 /// Why an experiment is given up whose setting does not stay as it left it.
 const DISTURBED: &str = "something else has changed the setting meanwhile";
 
@@ -277,10 +280,24 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     fn first_look(&mut self) -> Result<Look, S::Error> {
         let look = self.look(self.options.observe)?;
         let subject = &*self.subject;
-        let pause = timing::pause_of(&look, |track| subject.wants(track));
-        match pause.filter(|pause| *pause > self.options.observe && !self.options.dry_run) {
-            Some(pause) => self.look(timing::past(pause, self.options.observe)),
-            None => Ok(look),
+        let wants = |track: &Track| subject.wants(track);
+        let silent = timing::pause_of(&look, wants).filter(|pause| *pause > self.options.observe);
+        // Of blocks with pauses between them a look may show two, which tell nothing.
+        let between = || {
+            let says = |observed: &Observed<'_>| {
+                let answers = observed.answers(wants);
+                answers
+                    .iter()
+                    .any(|answered| answered.actionable().is_some())
+            };
+            let pause = timing::pause_between_blocks(&look, wants, self.options.observe)?;
+            (!look.observed(says)).then_some(pause)
+        };
+        match silent.or_else(between) {
+            Some(pause) if !self.options.dry_run => {
+                self.look(timing::past(pause, self.options.observe))
+            }
+            _ => Ok(look),
         }
     }
 
@@ -420,6 +437,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         timing: Timing,
         candidate: &Candidate,
     ) -> Result<Tried, S::Error> {
+        let timing = match candidate.outlasts_a_look() {
+            true => timing.with_settle(CONNECTION_ENDS),
+            false => timing,
+        };
         let can_reconnect = self.subject.can_reconnect();
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");
@@ -503,7 +524,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             if let Some(applied) = &self.in_force {
                 *values = Some(applied.values.clone());
             }
-            let measure = self.look(timing.slice)?.measure;
+            let look = self.look(timing.slice)?;
+            let measure = self.subject.measure_of_service(&look, candidate.place);
             if experiment.is_first() {
                 experiment = of(measurable(candidate.objective, &measure));
             }

@@ -21,6 +21,7 @@ mod subject;
 mod targets;
 mod truth;
 mod twin;
+mod waited;
 mod what_if;
 
 pub use arrivals::{Arrivals, LOOK_INTERVAL};
@@ -32,7 +33,7 @@ pub use fit::{
 };
 pub use measure::{completed, measure_of};
 pub use observed::{Answered, Observed};
-pub use prediction::{Prediction, Range};
+pub use prediction::{Prediction, Range, Source};
 pub use predictions::{PredictionRow, Predictions, Tries, TwinRow};
 pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, sort_rows};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};

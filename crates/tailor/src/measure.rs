@@ -10,6 +10,10 @@ use base::{FlowSample, HostSample, Rate};
 use doctor::{Recording, Track};
 use lab::Measure;
 
+/// No arrival for less than this, or than so many round trips, is no pause of the program.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_RTTS: u32 = 2;
+
 /// What the connections that are `wanted` carried. How long the program's operations took, the
 /// kernel does not know; in its place stands the payload per time in which some was on its way.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
@@ -125,10 +129,12 @@ impl Carried {
         }
     }
 
-    /// Of a receiver the intervals between looks count in which something arrived.
+    /// Of a receiver the time from one arrival to the next counts, except a pause: between the
+    /// trains of a small window nothing arrives either.
     fn received(track: &Track, was_open: bool) -> Self {
         let mut carried = Self::default();
         let mut before: Option<(base::Instant, u64)> = None;
+        let mut arrived: Option<base::Instant> = None;
         for sample in track.samples.iter() {
             let Some(bytes) = sample.bytes_received else {
                 continue;
@@ -140,7 +146,10 @@ impl Carried {
             };
             if bytes > had {
                 carried.bytes += bytes - had;
-                carried.time += sample.at.since(since);
+                let train = PAUSE_MIN.max(sample.srtt.unwrap_or_default() * PAUSE_RTTS);
+                let last = arrived.filter(|last| sample.at.since(*last) <= train);
+                carried.time += sample.at.since(last.unwrap_or(since));
+                arrived = Some(sample.at);
             }
             before = Some((sample.at, bytes));
         }
@@ -230,6 +239,43 @@ mod tests {
         let measure = measure_of(&recording, |_| true);
         assert_eq!(measure.goodput_bps, 80_000);
         assert_eq!(measure.offered, None);
+    }
+
+    /// A window that is taken in once a round trip arrives in trains, whatever looks find of them.
+    #[test]
+    fn a_receiver_is_busy_between_the_trains_of_a_window() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 443).into(),
+        };
+        let busy = |looks_ms: u64| {
+            let samples = (0..1000 / looks_ms).map(|look| {
+                let ms = look * looks_ms;
+                let mut sample = FlowSample::empty(Instant::ZERO + Duration::from_millis(ms), key);
+                // 25 kB at once each 50 ms.
+                sample.bytes_received = Some(25_000 * (ms / 50));
+                sample.srtt = Some(Duration::from_millis(50));
+                Arc::new(sample)
+            });
+            let track = Track {
+                key,
+                cookie: 1,
+                owners: Vec::new(),
+                samples: samples.collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            };
+            let carried = Carried::received(&track, true);
+            rate(carried.bytes, carried.time)
+        };
+        for looks_ms in [5, 10, 50] {
+            let bps = busy(looks_ms);
+            assert!(
+                (3_900_000..4_200_000).contains(&bps),
+                "{bps}, a look each {looks_ms} ms"
+            );
+        }
     }
 
     /// The kernel tells of one socket after the other, so that no two samples have the same time;

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use base::{FlowKey, Instant, Netns};
 use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
@@ -21,6 +22,9 @@ pub struct Observed<'r> {
     /// Of each service by the process that has its connections, `None` where that is not known.
     turnovers: OnceLock<BTreeMap<Place, BTreeMap<Option<u32>, Turnover>>>,
 }
+
+/// Where one is opened no more often than each so long, it is open for about as long.
+const SLOW_TURN: Duration = Duration::from_secs(1);
 
 /// How many connections were opened while it was recorded, were there from the beginning to the
 /// end, and ended.
@@ -51,6 +55,8 @@ pub struct Answered<'o, 'r> {
     /// The program keeps several connections of this service open for long, and opened one of them
     /// while it was watched.
     pub is_pool: bool,
+    /// Its connections come and go so slowly that one of them is open for longer than a short look.
+    pub turns_slowly: bool,
 }
 
 impl<'r> Observed<'r> {
@@ -148,6 +154,7 @@ impl<'r> Observed<'r> {
         };
         Answered {
             is_pool: self.is_pool(case.track()),
+            turns_slowly: self.turns_slowly(case.track()),
             case,
             report,
             ends,
@@ -156,11 +163,25 @@ impl<'r> Observed<'r> {
 
     /// Whether the service of a connection is a pool: one was opened, and more stay than go.
     fn is_pool(&self, track: &Track) -> bool {
+        let sum = self.turnover(track);
+        sum.opened > 0 && sum.stayed > 0 && sum.went <= sum.stayed
+    }
+
+    /// Whether some of its connections were opened or ended, and fewer than one a second.
+    fn turns_slowly(&self, track: &Track) -> bool {
+        let sum = self.turnover(track);
+        let turns = sum.opened.max(sum.went) as f64;
+        let seconds = self.recording.ended.since(self.began).as_secs_f64();
+        turns > 0.0 && turns * SLOW_TURN.as_secs_f64() < seconds
+    }
+
+    /// Of the service of a connection, in the process that has it.
+    fn turnover(&self, track: &Track) -> Turnover {
         let turnovers = self.turnovers.get_or_init(|| self.turnovers());
-        let Some(of_service) = turnovers.get(&self.cases.place(track.key)) else {
-            return false;
-        };
         let mut sum = Turnover::default();
+        let Some(of_service) = turnovers.get(&self.cases.place(track.key)) else {
+            return sum;
+        };
         // A connection that ended early does not show its process.
         match track.pid() {
             None => of_service.values().for_each(|some| sum.add(some)),
@@ -169,7 +190,7 @@ impl<'r> Observed<'r> {
                 .filter_map(|pid| of_service.get(&pid))
                 .for_each(|some| sum.add(some)),
         }
-        sum.opened > 0 && sum.stayed > 0 && sum.went <= sum.stayed
+        sum
     }
 
     /// Counted once for all: each of thousands of connections asks for it.
@@ -251,8 +272,6 @@ impl Answered<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use base::FlowSample;
     use doctor::{ProcessInfo, SocketOwner};
 

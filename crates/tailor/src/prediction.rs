@@ -55,7 +55,7 @@ impl Range {
         (self.low..=self.high).contains(&value)
     }
 
-    fn map(self, change: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self {
             low: change(self.low),
             value: change(self.value),
@@ -64,9 +64,21 @@ impl Range {
     }
 }
 
+/// What a prediction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Runs of a twin.
+    Twin,
+    /// The share of an operation's time that the change saves.
+    TimeSaved,
+}
+
 /// What a change is predicted to give.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
+    /// What it comes from.
+    pub source: Source,
     /// What the change is judged by.
     pub objective: Objective,
     /// What was seen of that, in the unit of the objective; of response times that no program
@@ -85,7 +97,7 @@ pub struct Prediction {
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: Option<Range>,
     /// The rate of the path, as far as it showed.
-    pub path_bps: Range,
+    pub path_bps: Option<Range>,
     /// Share of the segments that were retransmitted before the change.
     pub lost_share: f64,
     /// Runs of the twin that it comes from.
@@ -103,6 +115,24 @@ struct Floor {
 }
 
 impl Prediction {
+    /// Without a number.
+    pub(crate) const fn by(source: Source, objective: Objective) -> Self {
+        Self {
+            source,
+            objective,
+            before: None,
+            range: None,
+            gain: None,
+            goodput_bps: None,
+            response_us: None,
+            response_p99_us: None,
+            rtt_us: None,
+            path_bps: None,
+            lost_share: 0.0,
+            runs: 0,
+        }
+    }
+
     pub(crate) fn of(objective: Objective, basis: &Basis<'_>) -> Option<Self> {
         let goodput = basis.goodput()?;
         let goodput_bps = (goodput.high <= UNKNOWN_FACTOR * goodput.low).then_some(goodput);
@@ -137,6 +167,7 @@ impl Prediction {
         };
         let gain = before.zip(range);
         Some(Self {
+            source: Source::Twin,
             objective,
             before,
             range,
@@ -145,7 +176,7 @@ impl Prediction {
             response_us,
             response_p99_us,
             rtt_us,
-            path_bps: basis.path_bps,
+            path_bps: Some(basis.path_bps),
             lost_share: seen.lost_share,
             runs: basis.runs.len(),
         })
@@ -154,7 +185,8 @@ impl Prediction {
     /// Whether it comes to the rate of the path, which then has to be known.
     pub(crate) fn is_bound_by_path(&self) -> bool {
         self.goodput_bps
-            .is_some_and(|goodput| goodput.value > FULL_SHARE * self.path_bps.value)
+            .zip(self.path_bps)
+            .is_some_and(|(goodput, path)| goodput.value > FULL_SHARE * path.value)
     }
 
     /// What [`Prediction::range`] is of: where no program told response times, goodput.

@@ -78,14 +78,20 @@ pub struct PredictionRow {
 }
 
 impl Predictions {
-    /// None, and why.
+    /// Without a twin, and why there is none: of what is proposed, what arithmetic
+    /// tells.
     #[must_use]
-    pub fn none(why: CannotKnow) -> Self {
+    pub fn without_twin(why: CannotKnow, proposed: Vec<WhatIf>, before: &Measure) -> Self {
+        let foretell = |what_if: WhatIf| {
+            let gives = what_if.foretell_without_twin(&why, before);
+            (what_if, gives)
+        };
+        let foretold = proposed.into_iter().map(foretell);
         Self {
             twin: None,
             why: Some(why.to_string()),
+            predictions: foretold.map(PredictionRow::of).collect(),
             cannot_know: Some(why),
-            predictions: Vec::new(),
         }
     }
 

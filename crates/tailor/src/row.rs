@@ -465,6 +465,7 @@ mod tests {
                 observed: "off".into(),
                 expected: "off".into(),
             }],
+            saves: None,
             next: Some(NextLimit {
                 what: "the path".into(),
                 rate: Some(Rate::from_bits_per_second(25_000_000)),

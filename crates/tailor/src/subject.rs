@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{Change, FlowKey, Netns, Target};
-use doctor::{Case, Cases, Recording, Track};
+use doctor::{Case, Cases, Place, Recording, Track};
 use lab::Measure;
 
 use crate::arrivals::{self, Arrivals};
@@ -22,6 +22,12 @@ pub trait Subject {
     /// # Errors
     /// Where the workload ended, or cannot be seen any more.
     fn look(&mut self, time: Duration) -> Result<Look, Self::Error>;
+
+    /// What the program got of one service in a look. A program may have connections of others
+    /// beside it, which the change has nothing to do with.
+    fn measure_of_service(&self, look: &Look, _place: Place) -> Measure {
+        look.measure
+    }
 
     /// Waits.
     ///

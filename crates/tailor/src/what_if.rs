@@ -2,6 +2,7 @@
 
 use base::{Live, Scope};
 use doctor::{Objective, Place, Proposal, Services, Side, Verdict};
+use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -9,6 +10,7 @@ use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;
 use crate::twin::{CannotKnow, Observables, Timing, Tweak, Twin, end_of_place};
+use crate::waited::Waited;
 
 /// Settings to try together.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct WhatIf {
     pub on_new: bool,
     /// The settings.
     pub tweaks: Vec<Tweak>,
+    /// The wait that they end, where it is known.
+    pub(crate) waited: Option<Waited>,
 }
 
 /// What came of one.
@@ -52,6 +56,7 @@ impl WhatIf {
             risk: "",
             on_new: needs_new || scope > Scope::Socket,
             tweaks,
+            waited: None,
         }
     }
 
@@ -78,14 +83,36 @@ impl WhatIf {
     /// What it will give.
     #[must_use]
     pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {
-        match twin.predict(&self.tweaks, self.objective, (self.on_new, timing)) {
-            Ok(prediction) => Foretold::Known(Box::new(prediction)),
-            Err(why) => Foretold::Unknown(why),
-        }
+        let foretold = twin.predict(&self.tweaks, self.objective, (self.on_new, timing));
+        Foretold::of(
+            foretold,
+            (self.waited, self.objective),
+            &twin.seen().measure,
+        )
+    }
+
+    /// The same where there is no twin.
+    pub(crate) fn foretell_without_twin(&self, why: &CannotKnow, before: &Measure) -> Foretold {
+        Foretold::of(Err(why.clone()), (self.waited, self.objective), before)
     }
 }
 
 impl Foretold {
+    /// What the twin shows; else what follows from the time that is saved.
+    fn of(
+        twin: Result<Prediction, CannotKnow>,
+        (waited, objective): (Option<Waited>, Objective),
+        before: &Measure,
+    ) -> Self {
+        let is_told = |prediction: &Prediction| prediction.gain.is_some();
+        match (twin, waited) {
+            (Ok(prediction), _) if is_told(&prediction) => Self::Known(Box::new(prediction)),
+            (_, Some(waited)) => Self::Known(Box::new(waited.ended(objective, before))),
+            (Ok(prediction), None) => Self::Known(Box::new(prediction)),
+            (Err(why), None) => Self::Unknown(why),
+        }
+    }
+
     /// How many times better; `None` where that is not known.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
@@ -137,6 +164,7 @@ fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
                 risk: proposal.risk,
                 on_new,
                 tweaks: vec![tweak],
+                waited: Waited::of(answered, verdict),
             }),
         }
     }
@@ -174,10 +202,11 @@ pub(crate) fn foretell(
     candidates
         .iter()
         .map(|candidate| {
-            let foretold = match foretell_one(candidate) {
-                Ok(prediction) => Foretold::Known(Box::new(prediction)),
-                Err(why) => Foretold::Unknown(why),
-            };
+            let foretold = Foretold::of(
+                foretell_one(candidate),
+                (candidate.waited, candidate.objective),
+                &look.measure,
+            );
             (candidate.text(), foretold)
         })
         .collect()

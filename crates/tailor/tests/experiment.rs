@@ -5,6 +5,8 @@
 
 mod seeds;
 
+use std::time::Duration;
+
 use base::Rng;
 use doctor::Objective;
 use lab::{Measure, Offered};
@@ -313,4 +315,93 @@ fn a_connection_counts_once_where_old_and_new_ones_are_compared() {
     check(8, 0.6, Some(Answer::Worse));
     check(4, 4.0, None);
     check(7, 1.0, None);
+}
+
+/// Of a program that works for 60 ms on each request and waits for 40 more, an operation takes 60
+/// ms without the wait, of which hardly any has data in flight. One that sends at its own pace gets
+/// no more in a second, and each message sooner.
+#[test]
+fn a_gain_is_told_as_the_program_sees_it() {
+    let check = |per_second: f64, in_flight: f64, expected: f64, while_in_flight: bool| {
+        let mut source = Source::new(Traffic::Steady, seeds::first());
+        let mut experiment = Experiment::alternating(Objective::Goodput);
+        let outcome = loop {
+            if let Some(outcome) = experiment.outcome() {
+                break outcome;
+            }
+            let arm = experiment.next();
+            let gains = if arm == Arm::B {
+                (per_second, in_flight)
+            } else {
+                (1.0, 1.0)
+            };
+            let measure = Measure {
+                busy_goodput_bps: Some(source.look(gains.1).goodput_bps),
+                ..source.look(gains.0)
+            };
+            experiment.add(arm, measure);
+        };
+        assert_eq!(outcome.answer, Answer::Better);
+        let gain = outcome.gain.expect("it was measured");
+        assert!(
+            (gain / expected - 1.0).abs() < 0.1,
+            "{gain}, not {expected}"
+        );
+        assert_eq!(outcome.while_in_flight, while_in_flight);
+    };
+    check(1.67, 30.0, 1.67, false);
+    check(1.0, 30.0, 30.0, true);
+}
+
+/// A look may be too short for a transfer that began in it to end.
+#[test]
+fn a_look_without_a_whole_transfer_is_made_again() {
+    let mut experiment = Experiment::alternating(Objective::Transfer);
+    let mut looks = 0_u64;
+    let outcome = loop {
+        if let Some(outcome) = experiment.outcome() {
+            break outcome;
+        }
+        looks += 1;
+        let arm = experiment.next();
+        let time_us = if arm == Arm::B { 240_000 } else { 330_000 } + looks * 100;
+        experiment.add(
+            arm,
+            Measure {
+                goodput_bps: 1_000_000,
+                transfer_us: (!looks.is_multiple_of(3)).then_some(time_us),
+                ..Measure::default()
+            },
+        );
+    };
+    assert_eq!(outcome.answer, Answer::Better, "{outcome:?}");
+    assert_eq!((outcome.looks, looks), (5, 14));
+}
+
+/// Six looks of each, none of which is like one of the other, come about by chance in one of 462
+/// cases; time ran out before the eighth.
+#[test]
+fn where_time_runs_out_six_looks_may_suffice() {
+    let outcome = |gain: f64| {
+        let mut experiment = Experiment::alternating(Objective::Transfer);
+        for look in 0..12 {
+            let arm = experiment.next();
+            let wiggle = 1.0 + 0.1 * f64::from(look % 4);
+            let time_us = 500_000.0 * wiggle / if arm == Arm::B { gain } else { 1.0 };
+            experiment.add(
+                arm,
+                Measure {
+                    transfer_us: Some(time_us as u64),
+                    ..Measure::default()
+                },
+            );
+            assert_eq!(experiment.outcome(), None);
+        }
+        experiment.out_of_time(Duration::from_secs(60))
+    };
+    let apart = outcome(1.5);
+    assert_eq!(apart.answer, Answer::Better, "{apart:?}");
+    let alike = outcome(1.2);
+    assert_eq!(alike.answer, Answer::NotDistinguishable, "{alike:?}");
+    assert_eq!(alike.time_limit_s, Some(60.0));
 }

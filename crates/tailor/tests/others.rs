@@ -30,6 +30,8 @@ struct Host {
     /// How long a connection lives; each of them follows the one before.
     life: Duration,
     looks: u32,
+    /// It stays as fast as it was with the change, whatever is undone.
+    keeps_speed: bool,
 }
 
 impl Host {
@@ -44,6 +46,7 @@ impl Host {
             then_theirs_at: None,
             life,
             looks: 0,
+            keeps_speed: false,
         }
     }
 
@@ -102,7 +105,8 @@ impl Subject for Host {
         self.looks += 1;
         let numbers = self.open_at(span.0)..=self.open_at(span.1);
         let own = 1.0 + 0.02 * f64::from(self.looks).sin();
-        let rate = if self.in_force { 2e7 } else { 1e7 };
+        let is_fast = self.in_force || (self.keeps_speed && !self.made.is_empty());
+        let rate = if is_fast { 2e7 } else { 1e7 };
         Ok(Look {
             measure: Measure {
                 goodput_bps: (rate * own) as u64,
@@ -207,8 +211,15 @@ impl Settings for Host {
     }
 }
 
-/// Tries a change that acts on open connections at once.
+/// Tries a change that acts on open connections at once, and can be taken back.
 fn tried(host: &mut Host, knob: &str, to: KnobValue) -> Tried {
+    let (tried, design) = tried_so(host, knob, to);
+    assert_eq!(design, Design::Alternate);
+    tried
+}
+
+/// The same, with how it was tried.
+fn tried_so(host: &mut Host, knob: &str, to: KnobValue) -> (Tried, Design) {
     let options = FitOptions {
         observe: Duration::from_secs(8),
         slice: Duration::from_secs(1),
@@ -235,8 +246,9 @@ fn tried(host: &mut Host, knob: &str, to: KnobValue) -> Tried {
         Ok(())
     });
     let tried = tried.expect("it works").expect("it can be made");
-    assert_eq!(designs, [Design::Alternate]);
-    tried
+    let design = designs.pop().expect("it was tried");
+    assert!(designs.is_empty());
+    (tried, design)
 }
 
 #[test]
@@ -272,4 +284,16 @@ fn of_connections_that_come_and_go_the_listener_is_changed() {
     let is_listener =
         |target: &Target| matches!(target, Target::Socket { cookie, .. } if *cookie == LISTENER);
     assert!(host.made.iter().all(is_listener), "{:?}", host.made);
+}
+
+/// CUBIC goes on with the window that BBR found, without a slow-start threshold, and paced: looks
+/// at it after BBR tell nothing of what it was before.
+#[test]
+fn what_was_under_bbr_is_not_looked_at_as_it_was() {
+    let mut host = Host::new(Duration::from_secs(100_000));
+    host.keeps_speed = true;
+    let (tried, design) = tried_so(&mut host, "congestion", KnobValue::Name("bbr".into()));
+    assert_eq!(design, Design::BeforeAfter);
+    assert!(tried.kept && host.kept, "{:?}", tried.outcome);
+    assert_eq!(host.made.len(), 1);
 }

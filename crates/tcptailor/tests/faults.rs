@@ -202,6 +202,19 @@ fn a_fit_always_does_its_job() {
     assert_eq!(engine, expected);
 }
 
+/// Scripts read what limits a program also where nothing was tried.
+#[test]
+fn the_document_of_fit_names_the_limit() {
+    let fit = |fault: &str| run(&["fit", "--lab", fault, "--engine", "virtual"]).1;
+    let healthy = fit("healthy-request");
+    assert_eq!(healthy["ending"], "nothing-to-improve");
+    assert_eq!(healthy["first"]["verdicts"][0]["id"], "round-trip-bound");
+    assert!(healthy["last"].is_null());
+    let nagle = fit("nagle");
+    assert_eq!(nagle["first"]["verdicts"][0]["id"], "nagle-delack-stall");
+    assert_eq!(nagle["last"]["verdicts"][0]["id"], "round-trip-bound");
+}
+
 #[test]
 fn what_only_a_kernel_has_is_not_simulated() {
     let (code, document) = run(&["fit", "--lab", "local-qdisc-drops", "--engine", "virtual"]);

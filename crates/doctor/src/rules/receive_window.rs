@@ -290,7 +290,13 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     }
     let need = view.needed_bytes(view.window_offered().unwrap_or(buffer));
     let confidence = high_if(locked == Some(false));
-    let live = live_up_to_ceiling(view, need, Live::Reconnect);
+    let grows = view
+        .window_offered()
+        .is_none_or(|offered| may_grow(view, offered));
+    let live = match grows {
+        true => live_up_to_ceiling(view, need, Live::Reconnect),
+        false => Live::Reconnect,
+    };
     Some(
         window_draft("tcp-rmem-max-cap", share, confidence, view)
             .row(
@@ -319,6 +325,11 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
             )
             .remark(match live {
                 Live::Now => "The kernel reads the new maximum when it next sizes the window.",
+                _ if !grows => {
+                    "Needs a reconnect: the kernel grows a window only when the program reads more \
+                     per round trip than it ever did (rcv_space), and it has read more than this \
+                     window holds."
+                }
                 _ => {
                     "Needs a reconnect: the window scale was chosen from the old maximum, and the \
                      window cannot pass what it allows."

@@ -173,6 +173,7 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
         live: Live::Now,
         risk: "more and smaller packets; the program may cork again",
     };
+    let draft = draft.saves(of_all_time(sender, held));
     Some(draft.propose(view.sender_side, uncork).remark(
         "It holds until the program corks again. In the program: clear TCP_CORK after each message, \
          or leave MSG_MORE out of the last send.",
@@ -218,13 +219,15 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
     let (delay, bound) = (sender.queue_delay()?, human::time(DELAYED_ACK_QUEUE_DELAY));
     let relation = if late { "at least" } else { "below" };
     let expected_acks = format!("at least {DELAYED_ACKS_PER_SECOND:.0} per second");
+    let held = |s: &FlowSample| s.notsent_bytes.filter(|bytes| *bytes > 0);
     Some(
         Draft::new(id, of_all_time(sender, share), confidence)
+            .saves(of_all_time(sender, share))
             .row(
                 "notsent_bytes",
                 format!(
                     "{} held with data in flight, in {} of the samples",
-                    human::count(sender.median(|s| s.notsent_bytes)?, "byte"),
+                    human::count(sender.median(held)?, "byte"),
                     human::share(share)
                 ),
                 format!(

@@ -85,6 +85,7 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
     let bare = acks as f64 / (pieces.operations * here.interval().as_secs_f64());
     Some(
         Draft::new("nagle-delack-stall", pieces.waits, Confidence::Medium)
+            .saves(pieces.waits)
             .row(
                 "data_segs_in / data_segs_out",
                 format!("{} segments for each response", pieces.count),

@@ -104,9 +104,13 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
         return None;
     }
     let active = 1.0 - sender.idle_share().unwrap_or(0.0);
+    // A burst that leaves at once takes a round trip all the same.
+    let most = restarts.time.saturating_sub(sender.min_rtt()?);
+    let saved = restarts.lost.min(most);
     let confidence = high_if(sysctl == Some(1));
     Some(
         Draft::new("slow-start-after-idle", active, confidence)
+            .saves(saved.as_secs_f64() / restarts.time.as_secs_f64().max(1e-9))
             .row(
                 "cwnd_pkts",
                 format!(
@@ -173,9 +177,14 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
         risk,
     };
     let share = 1.0 - ideal.as_secs_f64() / busy.as_secs_f64();
+    // The handshake stays.
+    let whole = busy + min_rtt;
+    let rounds = |first: u64| doublings(bytes / mss.max(1), first);
+    let saved = min_rtt * rounds(INITIAL_WINDOW_PKTS).saturating_sub(rounds(window));
     let (sending, receiving) = (view.sender_side, view.receiver_side());
     Some(
         Draft::new("initcwnd-too-small", share, Confidence::Medium)
+            .saves(saved.as_secs_f64() / whole.as_secs_f64().max(1e-9))
             .row(
                 "busy_time",
                 format!("{} for {}", human::time(busy), human::count(bytes, "byte")),
@@ -207,6 +216,17 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
                  keep connections open and reuse them.",
             ),
     )
+}
+
+/// Round trips in slow start until so many segments have left, beginning with `first`.
+fn doublings(segments: u64, first: u64) -> u32 {
+    let mut window = first.max(1);
+    let mut left = 1;
+    while window < segments && left < u64::BITS {
+        window = window.saturating_mul(2).saturating_add(first);
+        left += 1;
+    }
+    left
 }
 
 /// The short connections of this service that were in their slow start, where they are enough for

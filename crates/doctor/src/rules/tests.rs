@@ -363,22 +363,38 @@ fn the_other_lock_is_kept() {
     assert_eq!(main.proposals[0].to, KnobValue::Number(2));
 }
 
-/// Autotuning that is switched on grows a window only when more is read in a round trip than in any
-/// before (`tcp_rcv_space_adjust`).
+/// Autotuning that is switched on, or given more room, grows a window only when more is read in a
+/// round trip than in any before (`tcp_rcv_space_adjust`).
 #[test]
-fn autotuning_reaches_an_open_connection_that_never_read_more_than_its_window() {
-    let live = |most_read: u32| {
-        let mut scene = named("autotuning off");
+fn a_window_grows_on_an_open_connection_that_never_read_more_than_its_window() {
+    let live = |scene: &str, id: &str, most_read: u32| {
+        let mut scene = named(scene);
         scene.remote = scene
             .remote
             .map(|remote| edited(&remote, |s| s.rcv_space_bytes = Some(most_read)));
         let report = report(&scene);
         let main = report.main().expect("a verdict");
-        assert_eq!(main.diagnosis.id, "rmem-autotuning-off");
+        assert_eq!(main.diagnosis.id, id);
         main.proposals[0].live
     };
-    assert_eq!(live(14_600), Live::Now);
-    assert_eq!(live(1_000_000), Live::Reconnect);
+    for (scene, id) in [
+        ("autotuning off", "rmem-autotuning-off"),
+        ("tcp_rmem", "tcp-rmem-max-cap"),
+    ] {
+        assert_eq!(live(scene, id, 14_600), Live::Now);
+        assert_eq!(live(scene, id, 1_000_000), Live::Reconnect);
+    }
+}
+
+/// Of a burst that restarts in slow start its round trip stays.
+#[test]
+fn what_a_change_saves_is_less_than_all() {
+    for (scene, least) in [("bursts", 0.1), ("short connections", 0.1)] {
+        let report = report(&named(scene));
+        let main = report.main().expect("a verdict");
+        let saves = main.saves.expect("it is arithmetic");
+        assert!((least..0.95).contains(&saves), "{scene}: {saves}");
+    }
 }
 
 fn edited(timeline: &Timeline, edit: impl Fn(&mut base::FlowSample)) -> Timeline {

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use doctor::Track;
+use base::FlowSample;
+use doctor::{Timeline, Track};
 
 use super::{ACTS_AFTER, ACTS_AFTER_RTTS, FitOptions};
 use crate::observed::Answered;
@@ -13,6 +14,18 @@ use crate::subject::Look;
 const PAUSES: u32 = 3;
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// BBR leaves its start when the rate has not grown for three round trips, and drains its queue
+/// then (`bbr_check_full_bw_reached`).
+const DRAINS_AFTER_RTTS: u32 = 8;
+
+/// What is sent between two pauses is a block, and no message, from so much in a look on.
+const BLOCKS_BYTES_MIN: u64 = 100_000;
+/// A program pauses where nothing is sent for so long; its pauses are few where a look holds no
+/// more than these, and waited for up to a bound.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSES_MIN: u32 = 6;
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How long an experiment on a connection waits and looks.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +38,16 @@ pub(super) struct Timing {
     pub(super) slice: Duration,
 }
 
+impl Timing {
+    /// Waiting for so long at least until a change shows.
+    pub(super) fn with_settle(self, least: Duration) -> Self {
+        Self {
+            settle: self.settle.max(least),
+            ..self
+        }
+    }
+}
+
 /// On a new connection a timeout is backed off so often, from its first value, until what acts on
 /// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
 /// `tcp_retries1`).
@@ -35,16 +58,15 @@ const LOOKS_MIN: u32 = 20;
 
 pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timing {
     let timeline = answered.timeline();
-    let round_trips = timeline.srtt().unwrap_or_default() * ACTS_AFTER_RTTS;
+    let bounded = |time: Duration| time.min(WAIT_MAX);
+    let srtt = timeline.srtt().unwrap_or_default();
+    let round_trips = srtt * ACTS_AFTER_RTTS;
+    // A congestion control that starts in a long queue has to see it first, and then to drain it.
+    let most = options.settle.max(bounded(srtt * DRAINS_AFTER_RTTS));
     let in_timeout = timeline.latest(|s| s.timeouts).is_some_and(|n| n > 0);
     // What the kernel tells is backed off already; the next one may be twice as long.
     let timeout = timeline.latest(|s| s.rto).filter(|_| in_timeout);
-    let pause = timeline.largest(|s| s.since_data_sent).filter(|_| {
-        timeline
-            .rate()
-            .is_some_and(|rate| rate.bits_per_second() > 0)
-    });
-    let bounded = |time: Duration| time.min(WAIT_MAX);
+    let pause = pause_in(&timeline);
     let pause = bounded(pause.unwrap_or_default());
     let backoffs = timeline.latest(|s| s.timeouts).unwrap_or(0).min(16);
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
@@ -55,7 +77,7 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
         .max(bounded(pause * PAUSES).min(share.max(pause + pause / 4)));
     Timing {
         settle: ACTS_AFTER
-            .max(round_trips.min(options.settle))
+            .max(round_trips.min(most))
             // What acts after a pause shows when one has passed.
             .max(pause)
             .max(bounded(timeout.unwrap_or_default() * 2)),
@@ -64,6 +86,18 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
             .max(bounded(anew).min(share.saturating_sub(slice))),
         slice,
     }
+}
+
+/// The longest time in which nothing was said, of a program that says something. Who takes a
+/// download sends nothing for as long as it lasts, and pauses at no time.
+fn pause_in(timeline: &Timeline) -> Option<Duration> {
+    let rate = timeline.rate()?;
+    let since = |s: &FlowSample| {
+        let times = [s.since_data_sent, s.since_data_received];
+        times.into_iter().flatten().min()
+    };
+    let pause = timeline.largest(since)?;
+    (rate.bits_per_second() > 0).then_some(pause)
 }
 
 /// For how long the program has paused, where nothing at all moved in a look.
@@ -80,7 +114,65 @@ pub(super) fn pause_of(look: &Look, wants: impl Fn(&Track) -> bool) -> Option<Du
     since.min().filter(|since| *since < WAIT_MAX)
 }
 
+/// The longest pause between the blocks that a program sends, where a look holds few of them.
+pub(super) fn pause_between_blocks(
+    look: &Look,
+    wants: impl Fn(&Track) -> bool,
+    observe: Duration,
+) -> Option<Duration> {
+    let wanted = look.here.flows.iter().filter(|track| wants(track));
+    let pause = wanted.filter_map(|track| {
+        let [first, last] = [track.samples.first()?, track.samples.last()?];
+        let bytes = last.bytes_acked?.saturating_sub(first.bytes_acked?);
+        let pauses = track
+            .samples
+            .iter()
+            .filter_map(|sample| sample.since_data_sent);
+        pauses.max().filter(|_| bytes >= BLOCKS_BYTES_MIN)
+    });
+    let is_seldom = |pause: &Duration| *pause >= PAUSE_MIN && *pause * PAUSES_MIN > observe;
+    pause
+        .filter(is_seldom)
+        .max()
+        .map(|pause| pause.min(PAUSE_MAX))
+}
+
 /// A look that lasts beyond a pause of which so much has passed.
 pub(super) fn past(pause: Duration, observe: Duration) -> Duration {
     (pause * PAUSES + observe).min(WAIT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FlowKey, Instant};
+
+    use super::*;
+
+    #[test]
+    fn who_takes_a_download_does_not_pause() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 443).into(),
+        };
+        let second = Duration::from_secs(1);
+        // Something was asked for, and an hour before; data arrives all the time, or each half
+        // second.
+        let check = |every_ms: u64, expected: Duration| {
+            let mut timeline = Timeline::new();
+            for look in 0..40_u64 {
+                let at = Instant::ZERO + second * 3600 + Duration::from_millis(100 * look);
+                let since = Duration::from_millis(100 * look % every_ms);
+                timeline.push(FlowSample {
+                    bytes_acked: Some(if look < 20 { 100 } else { 200 }),
+                    bytes_received: Some(100_000 * (100 * look / every_ms)),
+                    since_data_sent: Some(at.since(Instant::ZERO)),
+                    since_data_received: Some(since),
+                    ..FlowSample::empty(at, key)
+                });
+            }
+            assert_eq!(pause_in(&timeline), Some(expected));
+        };
+        check(100, Duration::ZERO);
+        check(500, Duration::from_millis(400));
+    }
 }

@@ -20,6 +20,8 @@ const WINDOW_FACTOR: f64 = 1.5;
 /// Where nothing but its program was the limit for more of the time, a sender is not as fast as it
 /// could be.
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
+/// A program waits for room in its send buffer where that is the limit for so much of the time.
+const FULL_BUFFER_SHARE: f64 = 0.1;
 /// A receiver with unread data in so many of the samples is slow to read.
 pub(super) const UNREAD_SHARE: f64 = 0.9;
 /// Fewer samples of a connection tell no percentiles.
@@ -526,12 +528,13 @@ fn shares(track: &Track) -> Option<Shares> {
 }
 
 fn transport_share(shares: Shares) -> f64 {
-    let limits = [Limit::PeerWindow, Limit::SendBuffer];
-    congestion_share(shares)
-        + limits
-            .into_iter()
-            .map(|limit| shares.get(limit))
-            .sum::<f64>()
+    let send_buffer = shares.get(Limit::SendBuffer);
+    // What Nagle's algorithm holds of a stream whose send buffer is full, its program has written.
+    let held = match send_buffer >= FULL_BUFFER_SHARE {
+        true => shares.get(Limit::Nagle),
+        false => 0.0,
+    };
+    congestion_share(shares) + shares.get(Limit::PeerWindow) + send_buffer + held
 }
 
 fn congestion_share(shares: Shares) -> f64 {

@@ -16,6 +16,7 @@ use self::own_connection::OwnConnection;
 use self::screen::Told;
 
 use crate::commands::bench::Traffic;
+use crate::commands::diagnose::document::FlowRow;
 use crate::exit::{Exit, Problem, but_stays};
 use crate::output::{self, Output};
 use crate::subject::AnySubject;
@@ -146,6 +147,11 @@ struct Document<'d> {
     subject: &'d str,
     #[serde(flatten)]
     fitting: Fitting,
+    /// The connection with the most important answer, as `diagnose` tells of it: before the first
+    /// change; null where there was none.
+    first: Option<FlowRow>,
+    /// The same after the last change that is kept.
+    last: Option<FlowRow>,
     /// The runs that each of `tried` was decided by; none for a dry run.
     experiments: Vec<Experiment>,
     /// Of a lab path.
@@ -158,9 +164,12 @@ struct Document<'d> {
 
 impl<'d> Document<'d> {
     fn of(subject: &'d str, fitting: Fitting, heard: &mut Heard) -> Self {
+        let [first, last] = std::mem::take(&mut heard.said);
         Self {
             subject,
             fitting,
+            first,
+            last,
             experiments: std::mem::take(&mut heard.experiments),
             path: None,
             own_connection: None,
@@ -291,6 +300,8 @@ fn finish(
     let Document {
         subject: _,
         fitting,
+        first: _,
+        last: _,
         experiments: _,
         path,
         own_connection,

@@ -218,7 +218,10 @@ fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {
 fn document(subject: Subjects, tries: Tries) -> Document {
     let answer = match &subject.twin {
         Ok(twin) => predicted(&subject, twin, tries),
-        Err(why) => Predictions::none(why.clone()),
+        Err(why) => {
+            let before = subject.look.as_ref().map(|look| look.measure);
+            Predictions::without_twin(why.clone(), proposed(&subject), &before.unwrap_or_default())
+        }
     };
     Document {
         subject: subject.name,
@@ -226,10 +229,14 @@ fn document(subject: Subjects, tries: Tries) -> Document {
     }
 }
 
-fn predicted(subject: &Subjects, twin: &Twin, tries: Tries) -> Predictions {
+/// What the findings propose.
+fn proposed(subject: &Subjects) -> Vec<tailor::WhatIf> {
     let seen = subject.look.as_ref().zip(subject.place);
-    let proposed = seen.map_or_else(Vec::new, |(look, place)| tailor::proposed(look, place));
-    let mut answer = Predictions::of(twin, proposed, tries, subject.timing);
+    seen.map_or_else(Vec::new, |(look, place)| tailor::proposed(look, place))
+}
+
+fn predicted(subject: &Subjects, twin: &Twin, tries: Tries) -> Predictions {
+    let mut answer = Predictions::of(twin, proposed(subject), tries, subject.timing);
     if let Some(row) = &mut answer.twin {
         row.path = Some(path_text(twin, &twin.trial()));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, FlowSample, Netns, Target};
-use doctor::Track;
+use doctor::{Place, Services, Track};
 use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, Setting, SockDiag};
 use tailor::{Look, Settings, Subject};
 
@@ -80,6 +80,13 @@ impl Subject for ProcessSubject<'_> {
         Ok(Look::new((here, self.netns_name.clone()), None, |here| {
             tailor::measure_of(here, |track| self.wants(track))
         }))
+    }
+
+    fn measure_of_service(&self, look: &Look, place: Place) -> lab::Measure {
+        let services = Services::of(&look.here);
+        tailor::measure_of(&look.here, |track| {
+            self.wants(track) && services.place(track.key) == place
+        })
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -310,6 +317,58 @@ mod tests {
             })
             .collect();
         assert_eq!(cookies.len(), 3, "{found:?}");
+    }
+
+    /// A broker has the short connections of its publishers beside that of its subscriber.
+    #[test]
+    fn a_change_is_judged_by_the_service_that_it_is_for() {
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let second = Duration::from_secs(1);
+        let began = base::Instant::ZERO + second;
+        let track = |port: u16, bytes: u64| {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 40_000).into(),
+                remote: ([10, 0, 0, 2], port).into(),
+            };
+            let sample = |(at, acked)| {
+                std::sync::Arc::new(FlowSample {
+                    bytes_acked: Some(acked),
+                    ..FlowSample::empty(at, key)
+                })
+            };
+            Track {
+                key,
+                cookie: port.into(),
+                owners: vec![doctor::SocketOwner {
+                    fd: 3,
+                    process: std::sync::Arc::new(doctor::ProcessInfo {
+                        pid,
+                        command: "broker".into(),
+                        cmdline: String::new(),
+                        cgroup: None,
+                    }),
+                }],
+                samples: [(began, 0), (began + second, bytes)]
+                    .map(sample)
+                    .into_iter()
+                    .collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            }
+        };
+        let recording = doctor::Recording {
+            flows: vec![track(1883, 1000), track(5432, 500_000)],
+            began,
+            ended: began + second,
+            ..doctor::Recording::default()
+        };
+        let place = Services::of(&recording).place(recording.flows[0].key);
+        let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
+        let measure = subject.measure_of_service(&look, place);
+        assert_eq!(measure.goodput_bps, 8000);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde::Serialize;
 use tailor::{Arm, FitEvent};
 
 use super::screen;
+use crate::commands::diagnose::document::FlowRow;
 use crate::commands::diagnose::page::main_series;
+use crate::commands::diagnose::seen;
 
 /// Runs of an experiment that are kept. One of connections side by side has a run for each of them
 /// at each look.
@@ -21,6 +23,9 @@ pub(super) struct Heard {
     pub(super) first: Option<Series>,
     /// The same after the last one that is kept.
     pub(super) last: Option<Series>,
+    /// What was said of that connection before the first change, and after the last one.
+    pub(super) said: [Option<FlowRow>; 2],
+    is_looked_at: bool,
 }
 
 /// One experiment.
@@ -55,6 +60,10 @@ impl Heard {
                     None => self.first = series,
                     Some(_) => self.last = series.or(self.last.take()),
                 }
+                let mut rows = look.observed(|observed| seen::rows(observed, wants));
+                let main = (!rows.is_empty()).then(|| rows.swap_remove(0));
+                self.said[usize::from(self.is_looked_at)] = main;
+                self.is_looked_at = true;
             }
             FitEvent::Trying(_, _, design) => self.experiments.push(Experiment {
                 how: screen::how(*design),

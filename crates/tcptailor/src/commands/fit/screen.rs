@@ -207,9 +207,12 @@ pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
     text.pop();
     let wanted = doctor::find_diagnosis(tried.finding.diagnosis).map(|found| found.objective);
     if wanted.is_some_and(|wanted| wanted != outcome.objective) {
-        let used = "by payload per time with data in flight: response times are known to the program \
-                    alone";
-        write!(text, "\n{INDENT}{used}").expect("a String grows");
+        let per = match outcome.while_in_flight {
+            true => "time with data in flight",
+            false => "second",
+        };
+        let used = "response times are known to the program alone";
+        write!(text, "\n{INDENT}by payload per {per}: {used}").expect("a String grows");
     }
     text
 }
@@ -222,6 +225,9 @@ fn judged(outcome: &Outcome) -> String {
     }
     let mut text = tailor::comparison(outcome);
     match (outcome.answer, outcome.gain) {
+        (Answer::NotDistinguishable, Some(gain)) if is_unproven(outcome) => {
+            write!(text, ", {} so far, which is not proven", times(gain)).expect("a String grows");
+        }
         (Answer::NotDistinguishable, _) => text.push_str(", no significant difference"),
         (_, Some(gain)) => write!(text, ", {}", times(gain)).expect("a String grows"),
         (_, None) => {}
@@ -241,11 +247,27 @@ fn judged(outcome: &Outcome) -> String {
         write!(text, ": {why}").expect("a String grows");
     }
     if let Some(limit) = outcome.time_limit_s {
-        let limit = seconds(limit);
-        write!(text, "; the time limit of {limit} was reached (--max-time)")
+        let reached = seconds(limit);
+        write!(
+            text,
+            "; the time limit of {reached} was reached (--max-time)"
+        )
+        .expect("a String grows");
+        if is_unproven(outcome) {
+            write!(
+                text,
+                "; `--max-time {}` allows more runs",
+                seconds(limit * 3.0)
+            )
             .expect("a String grows");
+        }
     }
     text
+}
+
+/// Whether it looks like a gain, and there was no time to be sure.
+fn is_unproven(outcome: &Outcome) -> bool {
+    outcome.time_limit_s.is_some() && outcome.gain.is_some_and(|gain| gain >= tailor::GAIN_MIN)
 }
 
 /// As `--max-time` reads it: rounded, 90 s would be two minutes.

@@ -20,20 +20,30 @@ pub(super) fn render(document: &Document) -> String {
     if let Some(twin) = twin {
         text.push_str(&about(twin));
     }
-    if let Some(why) = why {
-        writeln!(text, "Nothing can be predicted: {why}.").expect("a String grows");
+    let is_known = |row: &PredictionRow| matches!(row.foretold, Foretold::Known(_));
+    let any = predictions.iter().any(is_known);
+    match why {
+        Some(why) if any => writeln!(
+            text,
+            "Without the twin: {why}.\nBy the share of the time that a change would save:\n"
+        ),
+        Some(why) => writeln!(text, "Nothing can be predicted: {why}."),
+        None => Ok(()),
     }
+    .expect("a String grows");
     if predictions.is_empty() {
         if why.is_none() {
             text.push_str("Nothing is proposed; `--try KNOB=VALUE` tries a setting.\n");
         }
         return text;
     }
-    if why.is_none() {
+    if why.is_none() || any {
         text.push_str(&table(predictions));
     }
     for row in predictions {
-        if let (Foretold::Unknown(why), None) = (&row.foretold, why) {
+        if let Foretold::Unknown(why) = &row.foretold
+            && (document.answer.why.is_none() || any)
+        {
             writeln!(text, "{}: not predicted: {why}.", row.change).expect("a String grows");
         }
     }

@@ -36,16 +36,17 @@ pub(super) fn line(scored: &Scored) -> String {
         )
         .expect("a String grows");
     }
-    let path = scored.prediction.path_bps;
-    let show = |value: f64| human::bps(value.round() as u64);
-    write!(
-        text,
-        "; path {} ({} to {})",
-        show(path.value),
-        show(path.low),
-        show(path.high)
-    )
-    .expect("a String grows");
+    if let Some(path) = scored.prediction.path_bps {
+        let show = |value: f64| human::bps(value.round() as u64);
+        write!(
+            text,
+            "; path {} ({} to {})",
+            show(path.value),
+            show(path.low),
+            show(path.high)
+        )
+        .expect("a String grows");
+    }
     text
 }
 

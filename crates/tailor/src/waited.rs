@@ -1,0 +1,180 @@
+//! What a change gives by arithmetic, for programs that no twin takes after, such as a server that
+//! works on each request and then writes its response in two pieces.
+//!
+//! An operation of whose time a change saves the share `s` takes `1 - s` of it afterwards, and one
+//! round trip at least. What BBR keeps in flight is two bandwidth-delay products at most
+//! (`bbr_cwnd_gain`), so that the round trip is no longer than twice the shortest where no others
+//! fill the queue.
+
+use doctor::{Objective, Verdict};
+use lab::Measure;
+
+use crate::observed::Answered;
+use crate::prediction::{Prediction, Range, Source};
+
+/// A share of the time is off by this, however often it was looked at: a look comes late where the
+/// processors are busy.
+const SHARE_SLACK: f64 = 0.02;
+/// Of what is saved in whole round trips one may be counted too many or too few.
+const SAVED_SLACK: f64 = 0.25;
+/// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip
+/// stays.
+const TRANSFER_GAIN_MAX: f64 = 10.0;
+/// Looks that follow each other within one wait are no independent ones.
+const LOOKS_PER_DRAW: f64 = 2.0;
+/// In round trips: with a queue that BBR keeps itself, and one that others keep beside it.
+const RTTS_OF_BBR: Range = Range {
+    low: 1.0,
+    value: 1.5,
+    high: 2.5,
+};
+
+/// What is known of a wait that a change ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waited {
+    /// A share of the time of an operation is saved.
+    Saved {
+        /// From 0 to 1.
+        share: f64,
+        /// How far off that may be.
+        error: f64,
+        /// How many times better it gets, at most.
+        most: f64,
+    },
+    /// All wait in a queue; both in seconds.
+    Queue { srtt: f64, min_rtt: f64 },
+}
+
+impl Waited {
+    /// `None` where the finding is of another kind.
+    pub(crate) fn of(answered: &Answered<'_, '_>, verdict: &Verdict) -> Option<Self> {
+        let timeline = answered.timeline();
+        let min_rtt = timeline.min_rtt()?.as_secs_f64();
+        if verdict.diagnosis.id == "bufferbloat" {
+            let srtt = timeline.srtt()?.as_secs_f64();
+            return Some(Self::Queue { srtt, min_rtt });
+        }
+        let share = verdict.saves?;
+        if verdict.diagnosis.objective == Objective::Transfer {
+            return Some(Self::Saved {
+                share,
+                error: share * SAVED_SLACK + SHARE_SLACK,
+                most: TRANSFER_GAIN_MAX,
+            });
+        }
+        let draws = (timeline.looks() as f64 / LOOKS_PER_DRAW).max(1.0);
+        let messages = [
+            timeline.counted(|s| s.data_segs_in)?,
+            timeline.counted(|s| s.data_segs_out)?,
+        ];
+        // A message may have two segments, which may leave one after the other.
+        let operations = messages[0].min(messages[1]).max(1) as f64 / 2.0;
+        let each = timeline.interval().as_secs_f64() / operations;
+        Some(Self::Saved {
+            share,
+            error: (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK,
+            most: (each / min_rtt.max(1e-6)).max(1.0),
+        })
+    }
+
+    /// What the change gives to who got `before`.
+    pub(crate) fn ended(self, objective: Objective, before: &Measure) -> Prediction {
+        match self {
+            Self::Saved { share, error, most } => {
+                let gain = |share: f64| (1.0 / (1.0 - share).max(1e-9)).clamp(1.0, most);
+                let gains = Range {
+                    low: gain((share - error).max(0.0)),
+                    value: gain(share),
+                    high: gain(share + error),
+                };
+                let goodput = before.goodput_bps as f64;
+                let now = before.value(objective);
+                let (before, range) = match now {
+                    // Response times that no program told.
+                    None => (goodput, gains.map(|gain| gain * goodput)),
+                    Some(now) if objective == Objective::Goodput => {
+                        (now, gains.map(|gain| gain * now))
+                    }
+                    Some(now) => {
+                        let range = Range {
+                            low: now / gains.high,
+                            value: now / gains.value,
+                            high: now / gains.low,
+                        };
+                        (now, range)
+                    }
+                };
+                Prediction {
+                    before: Some(before),
+                    range: Some(range),
+                    gain: Some(gains.value),
+                    goodput_bps: (now.is_none() || objective == Objective::Goodput)
+                        .then_some(range),
+                    response_us: (now.is_some() && objective == Objective::Response)
+                        .then_some(range),
+                    ..Prediction::by(Source::TimeSaved, objective)
+                }
+            }
+            Self::Queue { srtt, min_rtt } => {
+                let range = RTTS_OF_BBR.map(|times| times * min_rtt * 1e6);
+                Prediction {
+                    before: Some(srtt * 1e6),
+                    range: Some(range),
+                    gain: Some(Objective::Rtt.gain(srtt * 1e6, range.value)),
+                    rtt_us: Some(range),
+                    ..Prediction::by(Source::TimeSaved, Objective::Rtt)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gains(share: f64, most: f64) -> [f64; 3] {
+        let error = 0.1;
+        let before = Measure {
+            goodput_bps: 1_000_000,
+            ..Measure::default()
+        };
+        let ended = Waited::Saved { share, error, most }.ended(Objective::Response, &before);
+        let range = ended.range.expect("it is known");
+        [range.low, range.value, range.high].map(|bps| (bps / 1e4).round() / 100.0)
+    }
+
+    /// A server that works for 100 ms and holds its response back for 40 gets 1.4 times as fast,
+    /// and not forty times; nothing gets faster than a round trip.
+    #[test]
+    fn what_waits_for_a_share_of_the_time_gets_as_much_faster() {
+        assert_eq!(gains(0.275, 40.0), [1.21, 1.38, 1.6]);
+        assert_eq!(gains(0.95, 200.0)[1], 20.0);
+        assert_eq!(gains(0.99, 30.0)[1..], [30.0, 30.0]);
+        assert_eq!(gains(0.0, 30.0)[..2], [1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_transfer_takes_the_less_the_more_is_saved() {
+        let before = Measure {
+            transfer_us: Some(600_000),
+            ..Measure::default()
+        };
+        let (share, error, most) = (0.5, 0.1, f64::INFINITY);
+        let ended = Waited::Saved { share, error, most }.ended(Objective::Transfer, &before);
+        let range = ended.range.expect("it is known");
+        let shown = [range.low, range.value, range.high].map(|us| (us / 1e3).round());
+        assert_eq!(shown, [240.0, 300.0, 360.0]);
+    }
+
+    #[test]
+    fn a_queue_is_drained_to_twice_the_shortest_round_trip() {
+        let queue = Waited::Queue {
+            srtt: 0.9,
+            min_rtt: 0.02,
+        };
+        let found = queue.ended(Objective::Rtt, &Measure::default());
+        assert_eq!(found.gain.map(f64::round), Some(30.0));
+        assert!(found.range.is_some_and(|range| range.contains(35_000.0)));
+    }
+}
