@@ -619,6 +619,7 @@ mod tests {
             held: None,
             confidence: Confidence::High,
             evidence: Vec::new(),
+            saves: None,
             next: None,
             proposals: Vec::new(),
             remark: String::new(),
