@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use base::human;
-use tailor::{Foretold, PredictionRow, Predictions, TwinRow};
+use tailor::{Foretold, PredictionRow, Predictions, Source, TwinRow};
 
 use super::{Document, shown_rate};
 use crate::output;
@@ -41,11 +41,16 @@ pub(super) fn render(document: &Document) -> String {
         text.push_str(&table(predictions));
     }
     for row in predictions {
-        if let Foretold::Unknown(why) = &row.foretold
-            && (document.answer.why.is_none() || any)
-        {
-            writeln!(text, "{}: not predicted: {why}.", row.change).expect("a String grows");
-        }
+        let note = match &row.foretold {
+            Foretold::Known(given) if given.source == Source::TimeSaved && why.is_none() => {
+                "by the share of the time that it would save, without the twin".to_owned()
+            }
+            Foretold::Unknown(unknown) if why.is_none() || any => {
+                format!("not predicted: {unknown}")
+            }
+            _ => continue,
+        };
+        writeln!(text, "{}: {note}.", row.change).expect("a String grows");
     }
     text
 }
