@@ -64,14 +64,13 @@ fn answer(look: &Look, tries: Tries) -> Predictions {
         answers.first().map(|first| first.case.place())
     });
     let Some(place) = place else {
-        return Predictions::none(CannotKnow::NoConnection);
-    };
-    let twin = match Twin::of(look, place) {
-        Ok(twin) => twin,
-        Err(why) => return Predictions::none(why),
+        return Predictions::without_twin(CannotKnow::NoConnection, Vec::new(), &look.measure);
     };
     let proposed = tailor::proposed(look, place);
-    let mut answer = Predictions::of(&twin, proposed, tries, TIMING);
+    let mut answer = match Twin::of(look, place) {
+        Ok(twin) => Predictions::of(&twin, proposed, tries, TIMING),
+        Err(why) => Predictions::without_twin(why, proposed, &look.measure),
+    };
     for row in &mut answer.predictions {
         row.text = Some(match &row.foretold {
             Foretold::Known(prediction) => prediction.text(),
