@@ -60,7 +60,7 @@ struct Counters {
     is_waiting: bool,
 }
 
-/// What shows that nothing was under way at a look, and that nothing has happened since another.
+/// What shows that nothing was in flight at a look, and that nothing has happened since another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rest {
     segs_in: u64,

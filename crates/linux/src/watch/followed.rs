@@ -84,6 +84,28 @@ mod tests {
     use doctor::Samples;
     use doctor::recording::LONG_IDLE;
 
+    /// A connection at which nobody has looked yet.
+    fn of_track(key: FlowKey, owners: Vec<doctor::SocketOwner>) -> Followed {
+        Followed {
+            order: 0,
+            flow: Track {
+                key,
+                cookie: 1,
+                owners,
+                samples: Samples::new(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            },
+            look: 0,
+            matches: true,
+            is_asleep: false,
+            listed: 0,
+            is_steady: false,
+            option_reads: 0,
+        }
+    }
+
     #[test]
     fn one_that_sleeps_is_looked_at_less_often_and_each_look_counts_for_more() {
         let key = FlowKey {
@@ -99,24 +121,7 @@ mod tests {
             segs_out: Some(7),
             ..FlowSample::empty(Instant::ZERO + Duration::from_secs(60) + idle, key)
         };
-        let mut followed = Followed {
-            order: 0,
-            flow: Track {
-                key,
-                cookie: 1,
-                owners: Vec::new(),
-                samples: Samples::new(),
-                ended: false,
-                interface: None,
-                options_error: None,
-            },
-            look: 0,
-            matches: true,
-            is_asleep: false,
-            listed: 0,
-            is_steady: false,
-            option_reads: 0,
-        };
+        let mut followed = of_track(key, Vec::new());
         let mut book = OwnerBook::default();
         let mut keep = |idle: Duration, look: u64| {
             followed.keep(&mut idle_for(idle), look, &mut book);
@@ -157,22 +162,9 @@ mod tests {
             }),
         };
         let mut followed = Followed {
-            order: 0,
-            flow: Track {
-                key,
-                cookie: 1,
-                owners: vec![owner],
-                samples: Samples::new(),
-                ended: false,
-                interface: None,
-                options_error: None,
-            },
-            look: 0,
-            matches: true,
-            is_asleep: false,
-            listed: 0,
             is_steady: true,
             option_reads: 2,
+            ..of_track(key, vec![owner])
         };
         let mut book = OwnerBook::default();
         let mut kept = Vec::new();
