@@ -1,7 +1,9 @@
 """Bulk transfers under BBR, captured at the sender, on the way, and at the receiver.
 
 Labels were written down before any of them was run. The first half is what rules may be fitted to;
-those whose names begin with `later` were added, and run, after the rules were changed.
+those whose names begin with `later` were added, and run, after the rules were changed. Those that
+begin with `dropped` and `lossy` were added when what arrived behind gaps began to count, and run after
+that.
 """
 
 from commands import FILES, IPERF_SERVER, NGINX, client, iperf, programs
@@ -151,5 +153,60 @@ SITUATIONS = [
         "later-way-policed", program="nc", rate="200mbit", rtt="30ms", queue="2000p", **ROUTED,
         prepare=police("5000 kbytes/second", "80 kbytes"), server=NC_SINK, client=NC_SOURCE,
         why="what exceeds 40 Mbit/s is dropped on arrival", watch=both(5000, POLICED, POLICED),
+    ),
+    Situation(
+        "dropped-way-8m", program="nc", rate="100mbit", rtt="80ms", queue="2000p", **ROUTED,
+        prepare=police("1000 kbytes/second", "40 kbytes"), server=NC_SINK, client=NC_SOURCE,
+        why="what exceeds 8 Mbit/s is dropped on arrival", watch=both(5000, POLICED, POLICED),
+    ),
+    Situation(
+        "dropped-way-60m", program="iperf3", rate="200mbit", rtt="25ms", queue="2000p", **ROUTED,
+        prepare=police("7500 kbytes/second", "150 kbytes"), server=IPERF_SERVER, client=iperf(),
+        why="what exceeds 60 Mbit/s is dropped on arrival", watch=both(5201, POLICED, POLICED),
+    ),
+    Situation(
+        "dropped-way-download", program="nginx", rate="200mbit", rtt="50ms", queue="2000p",
+        **ROUTED, prepare=FILES + (("router", POLICE.format(
+            dev="far0", rate="3000 kbytes/second", burst="60 kbytes")),),
+        server=NGINX, client=curl("/big"), why="a download, of which 24 Mbit/s are let through",
+        watch=both(80, POLICED, POLICED),
+    ),
+    Situation(
+        "dropped-way-cubic", program="nc", rate="200mbit", rtt="40ms", queue="2000p",
+        **{**ROUTED, "cc": "cubic"}, prepare=police("2500 kbytes/second", "60 kbytes"),
+        server=NC_SINK, client=NC_SOURCE, why="what exceeds 20 Mbit/s is dropped on arrival",
+        watch=both(5000, POLICED, POLICED),
+    ),
+    Situation(
+        "lossy-way-application", program="iperf3", rate="60mbit", rtt="40ms", **ROUTED,
+        path=("--set", "path.loss=0.5%"), server=IPERF_SERVER, client=iperf("-b 15M"),
+        why="iperf3 -b writes 15 of 60 Mbit/s, and losses take nothing from that",
+        watch=both(5201, PACED, HELD_BACK),
+    ),
+    Situation(
+        "lossy-way-paced", rate="60mbit", rtt="50ms", **ROUTED, path=("--set", "path.loss=1%"),
+        server=programs("sink 5000"),
+        client=client("source $S 5000 --request 65536 --pacing 1900000"),
+        why="SO_MAX_PACING_RATE of 15 Mbit/s, and losses take nothing from that",
+        watch=both(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "lossy-way-window", rate="60mbit", rtt="40ms", **ROUTED, path=("--set", "path.loss=0.3%"),
+        server=programs("sink 5000 --rcvbuf 100000"),
+        client=client("source $S 5000 --request 65536"),
+        why="SO_RCVBUF of 100000, the BDP is 300 kB",
+        watch=both(5000, FIXED_WINDOW, FIXED_WINDOW),
+    ),
+    Situation(
+        "lossy-way-cubic", program="nc", rate="60mbit", rtt="40ms", queue="1bdp",
+        **{**ROUTED, "cc": "cubic"}, path=("--set", "path.loss=0.5%"),
+        server=NC_SINK, client=NC_SOURCE, why="one packet of 200 is lost, and CUBIC slows down",
+        watch=both(5000, fault("random-loss"), fault("random-loss")),
+    ),
+    Situation(
+        "lossy-way-rate", program="nc", rate="25mbit", rtt="40ms", queue="1bdp", **ROUTED,
+        path=("--set", "path.loss=0.5%"), server=NC_SINK, client=NC_SOURCE,
+        why="the path carries 25 Mbit/s, which BBR uses in spite of losses",
+        watch=both(5000, FULL, FULL),
     ),
 ]
