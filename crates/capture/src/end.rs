@@ -5,7 +5,7 @@ use base::{Instant, SeqNum};
 
 use crate::acks::{Near, Underway};
 use crate::packet::Segment;
-use crate::sender::{Ack, Data, Sender};
+use crate::sender::{Ack, Data, Sacked, Sender};
 use crate::waits::Held;
 
 /// The same packet, seen twice, comes so soon after itself.
@@ -143,12 +143,10 @@ impl End {
         let is_dsack = first.is_some_and(|(from, to)| {
             to <= una || inside.is_some_and(|outer| outer.0 <= from && to <= outer.1)
         });
-        let (mut bytes, mut end) = (0, 0);
-        for (from, to) in segment.sack.iter().filter_map(span) {
-            if from >= una {
-                bytes += to - from;
-                end = end.max(to);
-            }
+        let mut sacked = Sacked::default();
+        let behind = segment.sack.iter().filter_map(span);
+        for (slot, block) in sacked.iter_mut().zip(behind.filter(|block| block.0 >= una)) {
+            *slot = block;
         }
         Some(Ack {
             at: segment.at,
@@ -156,7 +154,7 @@ impl End {
             window: self.window_of(segment, other),
             unscaled: segment.window,
             carries_data: segment.payload_bytes > 0,
-            sacked: (bytes, end),
+            sacked,
             is_dsack,
             echoes_mark: segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN),
         })

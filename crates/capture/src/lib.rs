@@ -15,6 +15,7 @@
 
 mod acks;
 mod analysis;
+mod arrived;
 mod end;
 mod flow;
 mod input;

@@ -78,6 +78,7 @@ pub(crate) fn look(
     let mss = sender.mss();
     let unacked = sender.runs.pkts();
     let lost = loss.lost_pkts(sender.in_flight(), mss);
+    let sacked = loss.sacked_pkts(mss).min(unacked);
     let since = |then: Option<Instant>| then.map(|then| at.since(then));
     // Without ACKs nothing is known of what has arrived.
     let hears = sender.hears;
@@ -101,7 +102,7 @@ pub(crate) fn look(
         snd_mss_bytes: Some(mss),
         advmss_bytes: end.opening.mss.map(u32::from),
         unacked_pkts: hears.then_some(unacked),
-        sacked_pkts: hears.then_some(loss.sacked_pkts(mss).min(unacked)),
+        sacked_pkts: hears.then_some(sacked),
         lost_pkts: hears.then_some(lost),
         retrans_pkts: hears.then_some(loss.again_pkts(lost)),
         timeouts: Some(match state(end, other) {
@@ -132,7 +133,7 @@ pub(crate) fn look(
         segs_in: has_received.then_some(other.sender.counts.segments),
         data_segs_out: has_sent.then_some(counts.data_segments),
         data_segs_in: has_received.then_some(other.sender.counts.data_segments),
-        delivered_pkts: count(counts.delivered_pkts),
+        delivered_pkts: count(counts.acked_pkts + u64::from(sacked)),
         delivered_ce_pkts: count(counts.marked),
         retrans_total_pkts: has_sent.then_some(loss.segments),
         dsack_dups: count(loss.needless),

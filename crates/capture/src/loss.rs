@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use base::{CongestionState, Instant};
 
+use crate::arrived::Arrived;
 use crate::rtt::Rtt;
 use crate::sender::{Ack, Data};
 
@@ -37,8 +38,8 @@ pub(crate) struct Loss {
     state: State,
     /// Recovery ends when this is acknowledged.
     recover: u64,
-    /// What has arrived behind a gap, in bytes, and the end of the last of it.
-    sacked: (u64, u64),
+    /// What has arrived behind a gap.
+    arrived: Arrived,
     duplicate_acks: u32,
     /// Segments retransmitted since recovery began.
     again: u32,
@@ -174,7 +175,7 @@ impl Loss {
 
     fn tell_kind(&mut self, at: Instant, span: (u64, u64), in_flight: InFlight, rtt: &Rtt) {
         let silence = self.progress.map_or(Duration::ZERO, |last| at.since(last));
-        let shows_gap = self.sacked.1 > in_flight.una || self.duplicate_acks > 1;
+        let shows_gap = self.arrived.end() > in_flight.una || self.duplicate_acks > 1;
         let is_first = span.0 <= in_flight.una;
         if is_first && silence >= rtt.rto().mul_f64(TIMEOUT_SHARE) {
             self.timeouts += 1;
@@ -202,14 +203,11 @@ impl Loss {
 
     pub(crate) fn on_ack(&mut self, ack: &Ack, una: u64, advanced: bool) {
         // A gap closed although nothing was retransmitted, or the retransmission was needless.
-        let closed = advanced && self.state == State::Disorder && una >= self.sacked.1;
-        if (closed && self.sacked.1 > 0) || (ack.is_dsack && self.is_repairing()) {
+        let closed = advanced && self.state == State::Disorder && una >= self.arrived.end();
+        if (closed && self.arrived.end() > 0) || (ack.is_dsack && self.is_repairing()) {
             self.overtaken += 1;
         }
-        self.sacked = match ack.sacked {
-            (bytes, end) if end > una => (bytes, end),
-            _ => (0, 0),
-        };
+        self.take_sacked(ack, una);
         self.needless += u64::from(ack.is_dsack);
         if advanced {
             self.progress = Some(ack.at);
@@ -219,21 +217,34 @@ impl Loss {
             let is_over = !self.is_repairing() || una >= self.recover;
             if is_over {
                 self.again = 0;
-                self.state = match self.sacked.0 {
+                self.state = match self.arrived.bytes() {
                     0 => State::Open,
                     _ => State::Disorder,
                 };
             }
         } else if !ack.carries_data {
             self.duplicate_acks = self.duplicate_acks.saturating_add(1);
-            if self.state == State::Open && self.sacked.0 > 0 {
+            if self.state == State::Open && self.arrived.bytes() > 0 {
                 self.state = State::Disorder;
             }
         }
     }
 
+    /// A receiver that has something behind a gap says so in each ACK; one that does not has thrown
+    /// it away (RFC 2018 section 8).
+    fn take_sacked(&mut self, ack: &Ack, una: u64) {
+        self.arrived.pass(una);
+        let is_none = ack.sacked.iter().all(|(from, to)| from >= to);
+        if is_none && ack.una >= una && !ack.is_dsack {
+            self.arrived.clear();
+        }
+        for &(from, to) in &ack.sacked {
+            self.arrived.insert((from.max(una), to));
+        }
+    }
+
     pub(crate) fn sacked_pkts(&self, mss: u32) -> u32 {
-        pkts(self.sacked.0, mss)
+        pkts(self.arrived.bytes(), mss)
     }
 
     /// Segments that count as lost, of so many that are out.
@@ -244,8 +255,8 @@ impl Loss {
             State::Open | State::Disorder => 0,
             State::Timeout => rest,
             State::Recovery => {
-                let gaps = self.sacked.1.saturating_sub(in_flight.una);
-                pkts(gaps.saturating_sub(self.sacked.0), mss)
+                let gaps = self.arrived.end().saturating_sub(in_flight.una);
+                pkts(gaps.saturating_sub(self.arrived.bytes()), mss)
                     .max(1)
                     .min(rest)
             }

@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use base::tcp::SackBlocks;
 use base::{Instant, Rate};
 
 use crate::loss::{InFlight, Loss};
@@ -28,6 +29,9 @@ const STRAYS_MAX: u32 = 8;
 /// A rate is measured over a round trip, and at least so long.
 const RATE_TIME_MIN: Duration = Duration::from_millis(1);
 
+/// Offsets of the ranges that an ACK's SACK blocks name; empty ones fill the rest.
+pub(crate) type Sacked = [(u64, u64); SackBlocks::MAX];
+
 /// An ACK that has reached the sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
@@ -39,8 +43,8 @@ pub(crate) struct Ack {
     /// ... as it stands in the packet.
     pub(crate) unscaled: u16,
     pub(crate) carries_data: bool,
-    /// Payload behind `una` that has arrived, by its SACK blocks, and the end of the last of it.
-    pub(crate) sacked: (u64, u64),
+    /// Payload behind `una` that has arrived.
+    pub(crate) sacked: Sacked,
     /// Its first block tells of data that came twice (RFC 2883).
     pub(crate) is_dsack: bool,
     pub(crate) echoes_mark: bool,
@@ -66,7 +70,7 @@ pub(crate) struct Counts {
     pub(crate) marked: u64,
     /// Bytes that were acknowledged without having been seen.
     pub(crate) missed_bytes: u64,
-    pub(crate) delivered_pkts: u64,
+    pub(crate) acked_pkts: u64,
     /// How often the other end closed its window.
     pub(crate) zero_windows: u64,
     /// Segments whose numbers are too far from the others.
@@ -414,7 +418,7 @@ impl Sender {
     fn take_acked(&mut self, ack: &Ack, first: bool) {
         let is_seen = self.seen_from.is_some_and(|from| self.una >= from);
         let acked = self.runs.acknowledge(self.una, ack.una);
-        self.counts.delivered_pkts += u64::from(acked.pkts);
+        self.counts.acked_pkts += u64::from(acked.pkts);
         self.counts.missed_bytes += self.loss.fill_holes(ack.una);
         self.una = ack.una;
         if self.una == self.next {
@@ -473,7 +477,7 @@ mod tests {
             window,
             unscaled: 63,
             carries_data: false,
-            sacked: (0, 0),
+            sacked: Sacked::default(),
             is_dsack: false,
             echoes_mark: false,
         };

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
-use super::steady::drops_at_one_rate;
+use super::steady::{arrives_at_one_rate, drops_at_one_rate};
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
     MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
@@ -417,8 +417,10 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         false => without_queue,
     };
     let cuts = WindowCuts::of(sender);
-    let is_full =
-        cuts.are_at_one_size() || cuts.follow_a_queue(sender) || drops_at_one_rate(view).is_some();
+    let is_full = cuts.are_at_one_size()
+        || cuts.follow_a_queue(sender)
+        || drops_at_one_rate(view).is_some()
+        || arrives_at_one_rate(view);
     let is_cut = cuts.sizes.len() >= CUTS;
     if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
         return None;

@@ -491,6 +491,10 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             "no marks".into(),
         ));
     }
+    if bandwidth.is_some() {
+        // Losses do not cut BBR's window, and it holds the path to carry more than what passes.
+        return steady_arrivals(view);
+    }
     let cuts = WindowCuts::of(sender);
     // A flow that filled the path once and loses packets since then leaves it idle most of the
     // time, though its longest round trips are those of its largest windows.

@@ -10,16 +10,18 @@ use core::time::Duration;
 use base::{CongestionState, FlowSample, Instant, Source};
 
 use super::thresholds::{
-    ARRIVALS_SPREAD, FOLLOWS_CORRELATION, FOLLOWS_SLOPE, FOLLOWS_SPREAD, LOSSES_SPREAD,
-    LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION,
-    PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, SENDING_SPREAD, SENDING_TIMES,
-    STEADY_STEP, STEADY_STEPS,
+    EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
+    FOLLOWS_SPREAD, LOSSES_SPREAD, LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
+    PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, STEADY_STEP,
+    STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
 
-/// Whether packets alone were seen, full ones that left faster and slower by turns, and arrived at
-/// one rate: more was sent than the path carries.
+/// Whether packets alone were seen, full ones, and the path does not pass what is sent beyond a rate:
+/// in many of the round trips in which more was sent than usual, no more arrived. It waited in a
+/// queue, or was dropped. A policer passes some of it, for as long as it has tokens; what a program,
+/// a buffer or a window lets out at once arrives at once.
 pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     let is_so = || {
         let sender = view.sender?;
@@ -28,11 +30,30 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
         if sender.last()?.source != Source::Capture || !is_full {
             return None;
         }
-        let spreads = Spreads::of(sender)?;
-        let varies = SENDING_SPREAD.max(spreads.arrived * SENDING_TIMES);
-        Some(spreads.arrived <= ARRIVALS_SPREAD && spreads.sent >= varies)
+        let passed = passed_of_excess(sender)?;
+        let kept = passed.iter().filter(|share| **share < EXCESS_PASSED);
+        let kept = kept.count();
+        Some(kept >= EXCESS_ROUNDS && kept as f64 >= passed.len() as f64 * EXCESS_KEPT)
     };
     is_so() == Some(true)
+}
+
+/// Of each round trip in which more was sent than usual, the share of the excess that arrived, in the
+/// same one or in the next: a capture at the receiver sees the ACK at once, one at the sender after a
+/// round trip.
+fn passed_of_excess(sender: &Timeline) -> Option<Vec<f64>> {
+    let times = later_rounds(sender)?;
+    let sent = counted_between(sender, &times, |s| s.bytes_sent)?;
+    let arrived = counted_between(sender, &times, arrived_bytes)?;
+    let usual = |counts: &[f64]| Some(median(counts)).filter(|median| *median > 0.0);
+    let (usually_sent, usually_arrived) = (usual(&sent)?, usual(&arrived)?);
+    let rounds = sent.iter().zip(arrived.windows(2));
+    let passed = rounds.filter_map(|(sent, arrived)| {
+        let excess = sent / usually_sent - 1.0;
+        let more = arrived[0].max(arrived[1]) / usually_arrived - 1.0;
+        (excess >= EXCESS_SENT).then_some(more / excess)
+    });
+    Some(passed.collect())
 }
 
 /// Whether packets alone were seen, full ones that arrive at one rate, while round trips are longer
@@ -55,7 +76,7 @@ pub(crate) fn round_trips_probe(view: &View<'_>) -> bool {
         let mut sorted = trips.clone();
         sorted.sort_by(f64::total_cmp);
         let swing = sorted[sorted.len() * 15 / 16] - sorted[sorted.len() / 2];
-        let is_steady = Spreads::of(sender)?.arrived <= ONE_RATE_SPREAD;
+        let is_steady = arrivals_spread(sender)? <= ONE_RATE_SPREAD;
         let swings = swing >= min_rtt.as_secs_f64() * PROBING_SWING;
         Some(is_steady && cycles && swings && has_cycle_of_eight(&trips))
     };
@@ -95,7 +116,7 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
             of_windows.sqrt() >= window * FOLLOWS_SPREAD
                 && correlation >= FOLLOWS_CORRELATION
                 && slope >= FOLLOWS_SLOPE
-                && Spreads::of(sender)?.arrived <= ONE_RATE_SPREAD,
+                && arrivals_spread(sender)? <= ONE_RATE_SPREAD,
         )
     };
     follow() == Some(true)
@@ -164,31 +185,23 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
     pairs.filter(begins).map(|pair| pair[0].at).collect()
 }
 
-/// By how much rates differ from one round trip to another in the later half of a watch (the
-/// beginning of a connection is left out): from the tenth part to the ninth, as a share of the
-/// median of arrivals.
-struct Spreads {
-    sent: f64,
-    arrived: f64,
+/// By how much arrivals differ from one round trip to another in the later half of a watch: from the
+/// tenth part to the ninth, as a share of the median.
+fn arrivals_spread(sender: &Timeline) -> Option<f64> {
+    let arrived = counted_between(sender, &later_rounds(sender)?, arrived_bytes)?;
+    spread_of(arrived.into_iter())
 }
 
-impl Spreads {
-    fn of(sender: &Timeline) -> Option<Self> {
-        let (end, half) = (sender.last()?.at, sender.interval() / 2);
-        let times = steps(end, half, sender.min_rtt()?.max(STEADY_STEP))?;
-        let sorted = |read: fn(&FlowSample) -> Option<u64>| {
-            let mut parts = counted_between(sender, &times, read)?;
-            parts.sort_by(f64::total_cmp);
-            Some(parts)
-        };
-        let (sent, arrived) = (sorted(|s| s.bytes_sent)?, sorted(|s| s.bytes_acked)?);
-        let median = arrived[arrived.len() / 2];
-        let spread = |of: &[f64]| (of[of.len() * 9 / 10] - of[of.len() / 10]) / median;
-        (median > 0.0).then(|| Self {
-            sent: spread(&sent),
-            arrived: spread(&arrived),
-        })
-    }
+/// Times a round trip apart in the later half of a watch: the beginning of a connection is left out.
+fn later_rounds(sender: &Timeline) -> Option<Vec<Instant>> {
+    let (end, half) = (sender.last()?.at, sender.interval() / 2);
+    steps(end, half, sender.min_rtt()?.max(STEADY_STEP))
+}
+
+/// What the other end has, behind gaps too.
+fn arrived_bytes(sample: &FlowSample) -> Option<u64> {
+    let behind = u64::from(sample.sacked_pkts.unwrap_or(0)) * u64::from(sample.snd_mss_bytes?);
+    Some(sample.bytes_acked?.saturating_add(behind))
 }
 
 /// Times that divide what lies before `end` into steps, the newest of them where these are many;
@@ -253,6 +266,13 @@ fn means_between(
     Some(means)
 }
 
+/// The upper one of two in the middle; 0 of none.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
 fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -269,9 +289,15 @@ mod tests {
     const MSS: u32 = 1448;
     const RTT: Duration = Duration::from_millis(40);
 
-    /// Looks each 10 ms at a capture of 8 s. In one round trip of eight a quarter more is sent, and
-    /// less in the next one; `passes` of that arrives as it is sent, the rest at one rate.
+    /// As [`probing_by`], with the same share each time.
     fn probing(passes: f64) -> Timeline {
+        probing_by(|_| passes)
+    }
+
+    /// Looks each 10 ms at a capture of 8 s. In one round trip of eight a quarter more is sent, and
+    /// less in the next one; the share that `passes` gives for this cycle arrives as it is sent, the
+    /// rest at one rate.
+    fn probing_by(passes: impl Fn(u32) -> f64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
             remote: ([10, 0, 0, 2], 5001).into(),
@@ -286,7 +312,7 @@ mod tests {
                 _ => 0.0,
             };
             sent += f64::from(MSS) * 40.0 * (1.0 + gain);
-            acked += f64::from(MSS) * 40.0 * (1.0 + gain * passes);
+            acked += f64::from(MSS) * 40.0 * (1.0 + gain * passes(look / 32));
             timeline.push(FlowSample {
                 source: Source::Capture,
                 snd_mss_bytes: Some(MSS),
@@ -309,6 +335,29 @@ mod tests {
         assert!(is_full(&probing(0.0)));
         assert!(is_full(&probing(0.2)));
         assert!(!is_full(&probing(1.0)), "a path with room passes all");
+    }
+
+    #[test]
+    fn a_policer_passes_what_it_has_tokens_for() {
+        let every = |count: u32| probing_by(move |cycle| f64::from(u8::from(cycle % count != 0)));
+        assert!(is_full(&every(2)));
+        assert!(!is_full(&every(7)), "a loss now and then is none");
+    }
+
+    #[test]
+    fn what_arrives_behind_a_gap_has_arrived() {
+        let mut timeline = Timeline::new();
+        for (look, sample) in (0..800_u64).zip(probing(0.0).samples()) {
+            // In every other fifth of a second a gap holds all ACKs up.
+            let held = (look / 20 % 2) * (look % 20) * 40;
+            let held = u32::try_from(held).expect("some hundreds");
+            timeline.push(FlowSample {
+                sacked_pkts: Some(held),
+                bytes_acked: Some(sample.bytes_acked.unwrap_or(0) - u64::from(held * MSS)),
+                ..sample.clone()
+            });
+        }
+        assert!(is_full(&timeline));
     }
 
     /// What arrives behind the bottleneck: all at one rate. In one round trip of `period` the round
