@@ -3,7 +3,7 @@
 Labels were written down before any of them was run. The first half is what rules may be fitted to;
 those whose names begin with `later` were added, and run, after the rules were changed. Those that
 begin with `dropped` and `lossy` were added when what arrived behind gaps began to count, and run after
-that.
+that; `kept` and `room` after what that first run had shown was mended.
 """
 
 from commands import FILES, IPERF_SERVER, NGINX, client, iperf, programs
@@ -208,5 +208,53 @@ SITUATIONS = [
         path=("--set", "path.loss=0.5%"), server=NC_SINK, client=NC_SOURCE,
         why="the path carries 25 Mbit/s, which BBR uses in spite of losses",
         watch=both(5000, FULL, FULL),
+    ),
+    Situation(
+        "kept-way-12m", program="iperf3", rate="150mbit", rtt="70ms", queue="2000p", **ROUTED,
+        prepare=police("1500 kbytes/second", "90 kbytes"), server=IPERF_SERVER, client=iperf(),
+        why="what exceeds 12 Mbit/s is dropped on arrival", watch=both(5201, POLICED, POLICED),
+    ),
+    Situation(
+        "kept-way-50m", program="nc", rate="200mbit", rtt="35ms", queue="2000p", **ROUTED,
+        prepare=police("6250 kbytes/second", "50 kbytes"), server=NC_SINK, client=NC_SOURCE,
+        why="what exceeds 50 Mbit/s is dropped on arrival", watch=both(5000, POLICED, POLICED),
+    ),
+    Situation(
+        "kept-way-download", program="nginx", rate="100mbit", rtt="90ms", queue="2000p",
+        **ROUTED, prepare=FILES + (("router", POLICE.format(
+            dev="far0", rate="2000 kbytes/second", burst="120 kbytes")),),
+        server=NGINX, client=curl("/big"), why="a download, of which 16 Mbit/s are let through",
+        watch=both(80, POLICED, POLICED),
+    ),
+    Situation(
+        "kept-way-two", program="iperf3", rate="200mbit", rtt="40ms", queue="2000p", **ROUTED,
+        prepare=police("5000 kbytes/second", "100 kbytes"), server=IPERF_SERVER,
+        client=iperf("-P 2"), why="what exceeds 40 Mbit/s of two connections is dropped on arrival",
+        watch=both(5201, POLICED, POLICED),
+    ),
+    Situation(
+        "room-way-application", program="nginx", rate="100mbit", rtt="45ms", **ROUTED,
+        prepare=FILES, path=("--set", "path.loss=0.2%"), server=NGINX, client=curl(":82/big"),
+        why="limit_rate 3m: nginx writes 24 of 100 Mbit/s", watch=both(82, HELD_BACK, HELD_BACK),
+    ),
+    Situation(
+        "room-way-sndbuf", rate="80mbit", rtt="40ms", **ROUTED, path=("--set", "path.loss=0.3%"),
+        server=programs("sink 5000"),
+        client=client("source $S 5000 --request 65536 --sndbuf 120000"),
+        why="SO_SNDBUF of 120000, the BDP is 400 kB; packets do not tell it from a full window",
+        watch=both(5000, fault("sndbuf-locked"), HELD_BACK),
+    ),
+    Situation(
+        "room-way-window", rate="80mbit", rtt="50ms", **ROUTED, path=("--set", "path.loss=0.5%"),
+        server=programs("sink 5000 --rcvbuf 140000"),
+        client=client("source $S 5000 --request 65536"),
+        why="SO_RCVBUF of 140000, the BDP is 500 kB",
+        watch=both(5000, FIXED_WINDOW, FIXED_WINDOW),
+    ),
+    Situation(
+        "room-way-blocks", program="iperf3", rate="100mbit", rtt="60ms", **ROUTED,
+        server=IPERF_SERVER, client=iperf("-b 10M -l 1M"),
+        why="iperf3 -b writes a megabyte at once, 10 of 100 Mbit/s",
+        watch=both(5201, PACED, HELD_BACK),
     ),
 ]
