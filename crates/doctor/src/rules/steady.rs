@@ -18,10 +18,10 @@ use super::thresholds::{
 use crate::timeline::Timeline;
 use crate::view::View;
 
-/// Whether packets alone were seen, full ones, and the path does not pass what is sent beyond a rate:
-/// in many of the round trips in which more was sent than usual, no more arrived. It waited in a
-/// queue, or was dropped. A policer passes some of it, for as long as it has tokens; what a program,
-/// a buffer or a window lets out at once arrives at once.
+/// Whether packets alone were seen, full ones, and the path does not pass what is sent beyond a
+/// rate: in many of the round trips in which more was sent than usual, no more arrived. It waited
+/// in a queue, or was dropped. A policer passes some of it, for as long as it has tokens; what a
+/// program, a buffer or a window lets out at once arrives at once.
 pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     let is_so = || {
         let sender = view.sender?;
@@ -30,30 +30,79 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
         if sender.last()?.source != Source::Capture || !is_full {
             return None;
         }
-        let passed = passed_of_excess(sender)?;
-        let kept = passed.iter().filter(|share| **share < EXCESS_PASSED);
-        let kept = kept.count();
-        Some(kept >= EXCESS_ROUNDS && kept as f64 >= passed.len() as f64 * EXCESS_KEPT)
+        let times = later_rounds(sender)?;
+        let alone = Rounds::of(sender, &times)?;
+        let keeps = |rounds: &Rounds| rounds.keep_excess() == Some(true);
+        Some(keeps(&alone) || keeps(&alone.with(to_same_host(view, sender), &times)))
     };
     is_so() == Some(true)
 }
 
-/// Of each round trip in which more was sent than usual, the share of the excess that arrived, in the
-/// same one or in the next: a capture at the receiver sees the ACK at once, one at the sender after a
-/// round trip.
-fn passed_of_excess(sender: &Timeline) -> Option<Vec<f64>> {
-    let times = later_rounds(sender)?;
-    let sent = counted_between(sender, &times, |s| s.bytes_sent)?;
-    let arrived = counted_between(sender, &times, arrived_bytes)?;
-    let usual = |counts: &[f64]| Some(median(counts)).filter(|median| *median > 0.0);
-    let (usually_sent, usually_arrived) = (usual(&sent)?, usual(&arrived)?);
-    let rounds = sent.iter().zip(arrived.windows(2));
-    let passed = rounds.filter_map(|(sent, arrived)| {
-        let excess = sent / usually_sent - 1.0;
-        let more = arrived[0].max(arrived[1]) / usually_arrived - 1.0;
-        (excess >= EXCESS_SENT).then_some(more / excess)
-    });
-    Some(passed.collect())
+/// What was sent in each round trip, and what arrived, of one connection or of several.
+struct Rounds {
+    sent: Vec<f64>,
+    arrived: Vec<f64>,
+}
+
+impl Rounds {
+    fn of(sender: &Timeline, times: &[Instant]) -> Option<Self> {
+        Some(Self {
+            sent: counted_between(sender, times, |s| s.bytes_sent)?,
+            arrived: counted_between(sender, times, arrived_bytes)?,
+        })
+    }
+
+    /// With what others sent in the same time: they share what the path carries.
+    fn with<'v>(self, others: impl Iterator<Item = &'v Timeline>, times: &[Instant]) -> Self {
+        others
+            .filter_map(|other| Self::of(other, times))
+            .fold(self, |mut all, other| {
+                add(&mut all.sent, &other.sent);
+                add(&mut all.arrived, &other.arrived);
+                all
+            })
+    }
+
+    fn keep_excess(&self) -> Option<bool> {
+        let passed = self.passed_of_excess()?;
+        let kept = passed.iter().filter(|share| **share < EXCESS_PASSED);
+        let kept = kept.count();
+        Some(kept >= EXCESS_ROUNDS && kept as f64 >= passed.len() as f64 * EXCESS_KEPT)
+    }
+
+    /// Of each round trip in which more was sent than usual, the share of the excess that arrived,
+    /// in the same one or in the next: a capture at the receiver sees the ACK at once, one at the
+    /// sender after a round trip.
+    fn passed_of_excess(&self) -> Option<Vec<f64>> {
+        let usual = |counts: &[f64]| Some(median(counts)).filter(|median| *median > 0.0);
+        let (usually_sent, usually_arrived) = (usual(&self.sent)?, usual(&self.arrived)?);
+        let rounds = self.sent.iter().zip(self.arrived.windows(2));
+        let passed = rounds.filter_map(|(sent, arrived)| {
+            let excess = sent / usually_sent - 1.0;
+            let more = arrived[0].max(arrived[1]) / usually_arrived - 1.0;
+            (excess >= EXCESS_SENT).then_some(more / excess)
+        });
+        Some(passed.collect())
+    }
+}
+
+fn add(sums: &mut [f64], counts: &[f64]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += count;
+    }
+}
+
+/// Other connections from the sender's host to the same one.
+fn to_same_host<'v>(
+    view: &View<'v>,
+    sender: &Timeline,
+) -> impl Iterator<Item = &'v Timeline> + use<'v> {
+    let own = sender.key();
+    let siblings = view.sender_siblings.iter().copied();
+    siblings.filter(move |other| {
+        let hosts = other.key().zip(own);
+        hosts.is_some_and(|(a, b)| a != b && a.remote.ip() == b.remote.ip())
+    })
 }
 
 /// Whether packets alone were seen, full ones that arrive at one rate, while round trips are longer
@@ -142,15 +191,10 @@ pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
     }
     let delivered = |s: &FlowSample| s.delivered_pkts;
     let alone = counted_between(sender, &times, delivered)?;
-    let to_same = |other: &&&Timeline| {
-        let hosts = other.key().zip(sender.key());
-        hosts.is_some_and(|(a, b)| a != b && a.remote.ip() == b.remote.ip())
-    };
-    let others = view.sender_siblings.iter().filter(to_same);
     let mut together = alone.clone();
-    for counts in others.filter_map(|other| counted_between(other, &times, delivered)) {
-        for (sum, count) in together.iter_mut().zip(counts) {
-            *sum += count;
+    for other in to_same_host(view, sender) {
+        if let Some(counts) = counted_between(other, &times, delivered) {
+            add(&mut together, &counts);
         }
     }
     let spread = |counts: &[f64]| {
@@ -185,14 +229,15 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
     pairs.filter(begins).map(|pair| pair[0].at).collect()
 }
 
-/// By how much arrivals differ from one round trip to another in the later half of a watch: from the
-/// tenth part to the ninth, as a share of the median.
+/// By how much arrivals differ from one round trip to another in the later half of a watch: from
+/// the tenth part to the ninth, as a share of the median.
 fn arrivals_spread(sender: &Timeline) -> Option<f64> {
     let arrived = counted_between(sender, &later_rounds(sender)?, arrived_bytes)?;
     spread_of(arrived.into_iter())
 }
 
-/// Times a round trip apart in the later half of a watch: the beginning of a connection is left out.
+/// Times a round trip apart in the later half of a watch: the beginning of a connection is left
+/// out.
 fn later_rounds(sender: &Timeline) -> Option<Vec<Instant>> {
     let (end, half) = (sender.last()?.at, sender.interval() / 2);
     steps(end, half, sender.min_rtt()?.max(STEADY_STEP))
@@ -295,8 +340,8 @@ mod tests {
     }
 
     /// Looks each 10 ms at a capture of 8 s. In one round trip of eight a quarter more is sent, and
-    /// less in the next one; the share that `passes` gives for this cycle arrives as it is sent, the
-    /// rest at one rate.
+    /// less in the next one; the share that `passes` gives for this cycle arrives as it is sent,
+    /// the rest at one rate.
     fn probing_by(passes: impl Fn(u32) -> f64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),

@@ -387,16 +387,16 @@ pub(crate) const CUTS: usize = 4;
 pub(crate) const STEADY_STEP: Duration = Duration::from_millis(30);
 /// ... of which there are at least so many; of more than that the newest are taken.
 pub(crate) const STEADY_STEPS: (u32, u32) = (12, 4096);
-/// In a round trip with this share more than usual more is sent than the path carries, or it has room
-/// (BBR sends a quarter more to find out).
+/// In a round trip with this share more than usual more is sent than the path carries, or it has
+/// room (BBR sends a quarter more to find out).
 pub(crate) const EXCESS_SENT: f64 = 0.1;
 /// Of that less than this share arrives, where the path keeps it,
 pub(crate) const EXCESS_PASSED: f64 = 0.3;
 /// ... as it does in so many round trips,
 pub(crate) const EXCESS_ROUNDS: usize = 3;
-/// ... and this share of those with more than usual (measured: 0.95 and more in front of a queue, 0.21
-/// to 0.69 in front of a policer, which fills up with tokens while BBR probes for the round-trip time;
-/// 0.16 at most where a program, its buffer or a window is the limit).
+/// ... and this share of those with more than usual (measured: 0.95 and more in front of a queue,
+/// 0.21 to 0.69 in front of a policer, which fills up with tokens while BBR probes for the
+/// round-trip time; 0.16 at most where a program, its buffer or a window is the limit).
 pub(crate) const EXCESS_KEPT: f64 = 0.25;
 /// BBR's probes show in round trips of at least this, of which looks see each one,
 pub(crate) const PROBING_RTT: Duration = Duration::from_millis(15);
@@ -409,9 +409,9 @@ pub(crate) const PROBING_SWING: f64 = 0.08;
 pub(crate) const PROBING_CYCLE: [usize; 4] = [7, 8, 9, 10];
 /// ... with this correlation (measured: 0.8 to 0.95; 0.3 at most else, or the same after any time).
 pub(crate) const PROBING_CORRELATION: f64 = 0.55;
-/// Arrivals whose rates differ by less than this share of them, from the tenth part of the round trips
-/// to the ninth, come at one rate (measured under BBR: 0.01 to 0.06 on full paths; with CUBIC's window
-/// that only grows: 0.02).
+/// Arrivals whose rates differ by less than this share of them, from the tenth part of the round
+/// trips to the ninth, come at one rate (measured under BBR: 0.01 to 0.06 on full paths; with
+/// CUBIC's window that only grows: 0.02).
 pub(crate) const ONE_RATE_SPREAD: f64 = 0.06;
 /// Round trips follow a window that deviates by at least this share of it,
 pub(crate) const FOLLOWS_SPREAD: f64 = 0.01;
