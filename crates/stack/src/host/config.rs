@@ -111,6 +111,10 @@ pub struct HostSettings {
     pub ports: (u16, u16),
     /// Most packets in the local queue (`txqueuelen`).
     pub txqueuelen: u32,
+    /// A packet no longer counts against its connection once it is in the local queue, as with an
+    /// interface that completes each packet as it gets it (TUN, veth, loopback): no limit of what
+    /// waits locally acts, and a write sends in its midst whatever the windows allow.
+    pub completes_at_once: bool,
     /// How far ahead of its time a paced packet may be handed out with
     /// [`Packet::not_before`](crate::Packet::not_before) set; zero: the stack itself waits.
     pub pacing_horizon: Duration,

@@ -86,6 +86,8 @@ impl StackHost {
                 _ => settings::apply(&mut profile.settings, setting)?,
             }
         }
+        // As behind the TUN device that the same script has on the kernel.
+        profile.system.completes_at_once = true;
         let config = HostConfig {
             mtu: setup.mtu,
             ..HostConfig::of(&profile, local, seed)

@@ -83,6 +83,7 @@ pub(super) fn apply_sysctl(
         }
         "tcp_fin_timeout" => ("fin_timeout", seconds()),
         "tcp_retries2" => ("retries", value.to_owned()),
+        "tcp_syn_retries" => ("syn_retries", value.to_owned()),
         "tcp_syn_linear_timeouts" => ("syn_linear_timeouts", value.to_owned()),
         "tcp_synack_retries" => ("synack_retries", value.to_owned()),
         // Linux 6.18 finds losses by RACK whatever it says.

@@ -222,6 +222,7 @@ const fn system() -> HostSettings {
         ports: (49_152, 65_535),       // net.inet.ip.portrange (recalled)
         txqueuelen: 50,                // net.link.ifqmaxlen (recalled)
         pacing_horizon: Duration::ZERO,
+        completes_at_once: false,
         connections_max: 65_536, // ours; kern.ipc.maxsockets follows memory
         time_wait_max: 13_107,   // net.inet.tcp.maxtcptw: a fifth of the sockets (recalled)
         any_address: false,

@@ -293,6 +293,7 @@ const fn system() -> HostSettings {
         ports: (32_768, 60_999),       // net.ipv4.ip_local_port_range (recalled)
         txqueuelen: 1000,              // DC8
         pacing_horizon: Duration::ZERO,
+        completes_at_once: false,
         connections_max: 65_536, // ours; Linux is bounded by memory
         time_wait_max: 131_072,  // net.ipv4.tcp_max_tw_buckets of the reference machine
         any_address: false,

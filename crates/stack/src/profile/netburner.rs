@@ -186,6 +186,7 @@ const fn system(connections_max: u32) -> HostSettings {
         ports: (32_769, 65_535),         // NB49: above 0x8000
         txqueuelen: 256,                 // as many as there are buffers
         pacing_horizon: Duration::ZERO,
+        completes_at_once: false,
         connections_max,
         time_wait_max: connections_max, // ours
         any_address: false,

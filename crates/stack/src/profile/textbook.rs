@@ -153,6 +153,7 @@ const fn system() -> HostSettings {
         ports: (1024, 65_535),         // RFC 6056 section 3.2
         txqueuelen: 1000,              // ours
         pacing_horizon: Duration::ZERO,
+        completes_at_once: false,
         connections_max: 65_536, // ours
         time_wait_max: 65_536,   // ours
         any_address: false,

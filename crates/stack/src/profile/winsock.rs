@@ -148,6 +148,7 @@ const fn system() -> HostSettings {
         ports: (1025, 5000),           // MaxUserPort (recalled)
         txqueuelen: 1000,              // ours
         pacing_horizon: Duration::ZERO,
+        completes_at_once: false,
         connections_max: 65_536, // ours
         time_wait_max: 65_536,   // ours
         any_address: false,

@@ -24,6 +24,8 @@ pub(super) struct Unsent {
     pub(super) push: bool,
     /// The writer said that more follows at once (`MSG_MORE`).
     pub(super) more: bool,
+    /// It was formed for segments that a small window makes smaller.
+    is_small: bool,
 }
 
 /// A packet that is sent and not wholly acknowledged.
@@ -92,6 +94,24 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
+    /// The first unsent packet, where it was formed for a small window, takes up to so many bytes of
+    /// the one behind it, and all marks of one that it takes as a whole.
+    pub(super) fn grow_small_head(&mut self, bytes: u64) {
+        let Some(&next) = self.unsent.get(1) else {
+            return;
+        };
+        let head = &mut self.unsent[0];
+        if !head.is_small {
+            return;
+        }
+        head.end = next.end.min(head.end + bytes);
+        if head.end == next.end {
+            head.push |= next.push;
+            head.more = next.more;
+            self.unsent.remove(1);
+        }
+    }
+
     /// The last unsent packet.
     pub(super) fn tail(&self) -> Option<&Unsent> {
         self.unsent.back()
@@ -138,12 +158,14 @@ impl Ledger {
         self.stream.push(chunk);
     }
 
-    /// Begins a packet that ends where the stream ends now.
-    pub(super) fn begin_packet(&mut self) {
+    /// Begins a packet that ends where the stream ends now; `is_small`: for segments that a small
+    /// window makes smaller.
+    pub(super) fn begin_packet(&mut self, is_small: bool) {
         let packet = Unsent {
             end: self.end(),
             push: false,
             more: false,
+            is_small,
         };
         push(&mut self.unsent, packet);
     }

@@ -283,13 +283,21 @@ impl Sender {
 
     fn next_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Limit> {
         let mss = u64::from(self.fit_segment_bytes(&env.sizes));
-        let Some(head_end) = self.ledger.head_end() else {
+        let Some(mut head_end) = self.ledger.head_end() else {
             return self.next_fin(env);
         };
         let start = env.progress.data_sent();
-        let bytes = head_end - start;
         let packets = self.packets_allowed(env)?;
         let (usable, usable_limit) = self.usable(env, mss);
+        let burst_bytes = u64::from(self.segments_max(env, packets)) * mss;
+        if head_end - start < burst_bytes {
+            // Linux `tcp_grow_skb`, since 6.10, there for all packets: our bursts end where a packet
+            // ends, unless it was formed for a small window.
+            self.ledger
+                .grow_small_head(burst_bytes - (head_end - start));
+            head_end = self.ledger.head_end().expect("it only moves");
+        }
+        let bytes = head_end - start;
         let head = Head {
             start,
             bytes,
@@ -297,7 +305,7 @@ impl Sender {
             mss,
             usable,
             usable_limit,
-            burst_bytes: u64::from(self.segments_max(env, packets)) * mss,
+            burst_bytes,
         };
         self.check_window(&head, env)?;
         if let Some(limit) = self.deferral(&head, env) {

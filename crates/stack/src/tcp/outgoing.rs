@@ -579,7 +579,9 @@ impl Connection {
             },
         };
         let queued_bytes = shared.transmit(now, queued);
-        self.local_queue.on_queued(queued_bytes);
+        let counts = !shared.system.completes_at_once;
+        self.local_queue
+            .on_queued(if counts { queued_bytes } else { 0 });
         queued_bytes > 0
     }
 
