@@ -247,6 +247,8 @@ pub(crate) const RESTART_COST: f64 = 0.15;
 pub(crate) const RESTART_COST_OF_STREAM: f64 = 0.1;
 /// ... nor one that costs less than this.
 pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
+/// Over less time, what is acknowledged comes at the pace of whoever merged it (two looks, mostly).
+pub(crate) const TRAIN_TIME: Duration = Duration::from_millis(8);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
 /// A connection that begins with so many has had its initial window raised.
