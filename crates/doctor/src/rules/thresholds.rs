@@ -37,6 +37,10 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 /// Where the receiver answers at once, the piece is held for one of the two round trips that an
 /// operation takes: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
+/// A stall that comes and goes is there in each of so many parts of a watch, for this share of it
+/// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
+pub(crate) const STALL_PARTS: u32 = 4;
+pub(crate) const STALL_PART_SHARE: f64 = 0.1;
 /// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
 /// ... on longer paths half of the smallest round trip, up to this: less is jitter.
