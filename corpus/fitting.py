@@ -385,7 +385,7 @@ TABLE = [*TABLE, *LATEST]
 # connection, and before any of these was run.
 TCL = (("server", "exec tclsh $H/programs_fitting/pages.tcl 5000 400"),)
 LIGHTTPD = (("server", "exec lighttpd -D -f $W/fit-lighttpd.conf"),)
-BIG = "exec curl -so /dev/null http://$S:8000/big"
+BIG = "curl -so /dev/null http://$S:8000/big"
 EXAMINED = [
     (kept("server", "python", {"slow-start-after-idle"},
           "net.ipv4.tcp_slow_start_after_idle", 1.2, 6), Situation(
