@@ -1,5 +1,6 @@
 """Situations that `tcptailor fit --pid` is judged by: the JDK's web server, HTTP::Tiny, mbuffer, fio,
-ZeroMQ, gRPC, S3 (moto and boto3), Paramiko, mini-httpd, webfs, Privoxy, rinetd, Icecast, sockperf.
+ZeroMQ, gRPC, S3 (moto and boto3), Paramiko, mini-httpd, webfs, Privoxy, rinetd, Icecast, sockperf,
+WebSockets and server-sent events that push, Tcl, lighttpd, Caddy, HAProxy, pgbench, memcached.
 
 Labels were written down before any of them was run: what limits the program, which setting helps,
 how `fit` is to end, and what a kept change is to give.
@@ -12,7 +13,7 @@ from further import from_client
 from model import *
 from packages import SMALL_SNDBUF, WAITS_FOR_LOST
 from seeming import LOSS, PAGES, RESTARTS
-from services import POLICE, POLICED
+from services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
 PY = "$FITPY $H/programs_fitting/fitting.py"
 
@@ -380,7 +381,100 @@ LATEST = [
     )),
 ]
 TABLE = [*TABLE, *LATEST]
+# Labelled when rules were mended for bursts, for stalls that come and go, and for what ends with its
+# connection, and before any of these was run.
+TCL = (("server", "exec tclsh $H/programs_fitting/pages.tcl 5000 400"),)
+LIGHTTPD = (("server", "exec lighttpd -D -f $W/fit-lighttpd.conf"),)
+BIG = "curl -so /dev/null http://$S:8000/big"
+EXAMINED = [
+    (kept("server", "python", {"slow-start-after-idle"},
+          "net.ipv4.tcp_slow_start_after_idle", 1.2, 6), Situation(
+        "fit-exam-websocket", program="websockets", rate="70mbit", rtt="110ms",
+        server=(("server", f"exec {PY} websocket_push 5000 400000 1.6"),), settle=2,
+        client=(("client", f"exec {PY} websocket_take ws://$S:5000"),), warm_up=9, look=14,
+        why="400 kB each 1.6 s over 110 ms: the window restarts after each pause",
+        watch={"server": Watched("sport = :5000", RESTARTS)},
+    )),
+    (kept("server", "tclsh", {"nagle-delack-stall"}, "nodelay", 5, 60), Situation(
+        "fit-exam-tcl-pages", program="tcl", rate="500mbit", rtt="1ms", queue="500p", server=TCL,
+        settle=1, client=GET_PAGES, warm_up=4,
+        why="a server in Tcl flushes head and body apart, with Nagle on",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
+    )),
+    (kept("server", "lighttpd", {"random-loss"}, "congestion", 2, 12), Situation(
+        "fit-exam-lighttpd-loss", program="lighttpd", rate="30mbit", rtt="35ms", queue="200p",
+        path=("--loss", "0.6%"), prepare=FILES, server=LIGHTTPD, settle=1,
+        client=from_client(BIG), warm_up=8, look=10,
+        why="0.6 % random loss leave CUBIC 4 to 8 of 30 Mbit/s", watch=both(8000, TAKES, LOSS),
+    )),
+    (kept("server", "caddy", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.5, 8), Situation(
+        "fit-exam-caddy-wmem", program="caddy", rate="40mbit", rtt="60ms",
+        prepare=(*FILES, sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304")),
+        server=(("server", "HOME=$W exec caddy file-server --listen :8000 --root $W"),), settle=2,
+        client=from_client(BIG), warm_up=6, why="tcp_wmem[2] is 96 KiB, the BDP is 300 kB",
+        watch=both(8000, TAKES, fault("tcp-wmem-max-cap")),
+    )),
+    (kept("server", "haproxy", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fit-exam-haproxy-new", program="haproxy", rate="100mbit", rtt="90ms",
+        prepare=(("server", "head -c 130000 /dev/urandom > page"),),
+        server=(("server", "exec busybox httpd -f -p 127.0.0.1:5001 -h $W"),
+                ("server", "exec haproxy -f $W/fit-haproxy.cfg")), settle=2,
+        client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:8000/page; done'"),
+        warm_up=4, look=8, why="130 kB on new connections take four round trips with 10 segments",
+        watch=both(8000, PAGES, fault("initcwnd-too-small")),
+    )),
+    (alone("client", "pgbench", "round-trip-bound"), Situation(
+        "fit-exam-pgbench", program="postgres", rtt="12ms", prepare=POSTGRES,
+        server=(POSTGRES_SERVER,), settle=3,
+        client=(("client", "echo 'select 1;' > one.sql; exec pgbench -n -h $S -U postgres -c 1 -T "
+                           "600 -f one.sql postgres"),), warm_up=4,
+        why="one statement a round trip", watch=both(5432, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("server", "memcached", "path-full"), Situation(
+        "fit-exam-memcached-full", program="memcached", rate="12mbit", rtt="25ms",
+        server=(("server", "exec memcached -u root -I 8m -l 0.0.0.0 -p 5000"),), settle=1,
+        client=(("client", f"exec {PY} memcached_get $S 5000 5000000"),), warm_up=12,
+        why="values of 5 MB, one after the other, fill 12 Mbit/s", watch=both(5000, TAKES, FULL),
+    )),
+    (alone("server", "python", "app-limited", "application-thinks",
+           ending=("nothing-to-improve",)), Situation(
+        "fit-exam-aiohttp-events", program="aiohttp", rtt="50ms",
+        server=(("server", f"exec {PY} events 5000 2000 0.1"),), settle=2,
+        client=from_client("curl -sNo /dev/null http://$S:5000/"), warm_up=5,
+        why="an event of 2 kB each 100 ms", watch=both(5000, TAKES, PACED),
+    )),
+    (alone("server", "lighttpd", "path-full", ending=("nothing-to-improve",)), Situation(
+        "fit-exam-bbr-loss", program="lighttpd", rate="20mbit", rtt="30ms", queue="200p", cc="bbr",
+        path=("--loss", "1%"), prepare=FILES, server=LIGHTTPD, settle=1, client=from_client(BIG),
+        warm_up=8, look=8, why="BBR fills the path in spite of 1 % losses",
+        watch=both(8000, TAKES, FULL),
+    )),
+    (alone("server", "python", "app-limited", "application-thinks",
+           ending=("nothing-to-improve",)), Situation(
+        "fit-exam-small-bursts", program="aiohttp", rate="100mbit", rtt="15ms",
+        server=(("server", f"exec {PY} events 5000 60000 1.2"),), settle=2,
+        client=from_client("curl -sNo /dev/null http://$S:5000/"), warm_up=7,
+        why="60 kB each 1.2 s over 15 ms: that the window restarts costs 30 ms of each 1.2 s, and "
+            "nobody waits for it", watch=both(5000, TAKES, PACED),
+    )),
+]
+TABLE = [*TABLE, *EXAMINED]
 CONFIGS = {
+    "fit-lighttpd.conf": """
+server.document-root = "@W@"
+server.port = 8000
+server.upload-dirs = ( "@W@" )
+""",
+    "fit-haproxy.cfg": """
+defaults
+  mode http
+  timeout connect 50s
+  timeout client 1h
+  timeout server 1h
+listen pages
+  bind :8000
+  server near 127.0.0.1:5001
+""",
     "icecast.xml": """
 <icecast><location>x</location><admin>x</admin><hostname>x</hostname>
 <limits><clients>9</clients><sources>2</sources><burst-size>0</burst-size></limits>

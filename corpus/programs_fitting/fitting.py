@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP, Python's own."""
+"""Servers and clients for situations that `fit` is judged by: gRPC, ZeroMQ, S3, SFTP, WebSockets,
+server-sent events, memcached, Python's own."""
 
 import sys
 import time
@@ -123,6 +124,64 @@ def wsgi(environ, start):
     time.sleep(0.03)
     start("200 OK", [("Content-Length", "400")])
     return [bytes(400)]
+
+
+def websocket_push(port, size, seconds):
+    """Sends each client a message that it did not ask for, again and again."""
+    import asyncio
+
+    from websockets.asyncio.server import serve
+
+    async def push(socket):
+        while True:
+            await socket.send(bytes(int(size)))
+            await asyncio.sleep(float(seconds))
+
+    async def run():
+        async with serve(push, "0.0.0.0", int(port), compression=None):
+            await asyncio.Future()
+
+    asyncio.run(run())
+
+
+def websocket_take(address):
+    from websockets.sync.client import connect
+
+    with connect(address, compression=None, max_size=None) as socket:
+        while True:
+            socket.recv()
+
+
+def events(port, size, seconds):
+    """Server-sent events of aiohttp."""
+    import asyncio
+
+    from aiohttp import web
+
+    async def stream(request):
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        while True:
+            await response.write(b"data: " + bytes(int(size)) + b"\n\n")
+            await asyncio.sleep(float(seconds))
+
+    app = web.Application()
+    app.add_routes([web.get("/", stream)])
+    web.run_app(app, port=int(port), print=None)
+
+
+def memcached_get(host, port, size):
+    """Stores a value, and gets it one time after the other."""
+    import socket
+
+    server = socket.create_connection((host, int(port)))
+    answers = server.makefile("rb")
+    server.sendall(b"set k 0 0 %d\r\n" % int(size) + bytes(int(size)) + b"\r\n")
+    answers.readline()
+    while True:
+        server.sendall(b"get k\r\n")
+        answers.readline()
+        answers.read(int(size) + len(b"\r\nEND\r\n"))
 
 
 def sftp_get(host, port, key, name):

@@ -179,6 +179,11 @@ impl Candidate {
         !self.live || self.scope > Scope::Socket
     }
 
+    /// What tells it from others.
+    pub(crate) fn name(&self) -> (Place, &'static str, String) {
+        (self.place, self.diagnosis, self.text())
+    }
+
     /// `nodelay = on`.
     #[must_use]
     pub fn text(&self) -> String {
@@ -234,7 +239,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
     answered: &Answered<'_, '_>,
     subject: &mut S,
 ) -> Result<Vec<Candidate>, S::Error> {
-    let comes_and_goes = answered.case.connections() > 1;
+    let comes_and_goes = answered.comes_and_goes();
     let mut found: Vec<Candidate> = Vec::new();
     for proposal in proposals {
         for reached in reach(proposal, answered, subject)? {
@@ -258,7 +263,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
                     waited: None,
                     proposals: vec![proposal.clone()],
                     comes_and_goes,
-                    turns_slowly: answered.turns_slowly,
+                    turns_slowly: answered.turns_slowly || answered.is_followed,
                     is_pool: answered.is_pool,
                 }),
             }
@@ -285,7 +290,7 @@ fn reach<S: Subject + ?Sized>(
     if subject.lacks(&change.target).is_some() {
         return Ok(Vec::new());
     }
-    let comes_and_goes = answered.case.connections() > 1;
+    let comes_and_goes = answered.comes_and_goes();
     let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
     // One of many short connections has ended before its change would show.
     let is_passing = comes_and_goes

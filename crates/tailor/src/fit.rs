@@ -2,6 +2,7 @@
 //! better, look again, until nothing is left.
 
 mod given;
+mod lasting;
 mod side_by_side;
 mod timing;
 
@@ -180,12 +181,15 @@ enum Next {
 /// Hears of each event, with the subject.
 pub type Tell<'t, S> = dyn FnMut(&S, FitEvent<'_>) -> Result<(), <S as Subject>::Error> + 't;
 
+/// Of a candidate: its service, its diagnosis and its text.
+type Name = (Place, &'static str, String);
+
 struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
     options: &'w FitOptions,
     tell: &'w mut Tell<'w, S>,
     /// What is not tried again: what was in vain, and what is kept but for single connections.
-    done: Vec<(Place, &'static str, String)>,
+    done: Vec<Name>,
     /// What is kept: other connections may need it too.
     kept: Vec<Change>,
     /// What the candidates are predicted to give, by their texts.
@@ -370,8 +374,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let is_kept = result.kept;
             tried.push(result);
             if !is_kept || !candidate.is_of_open_connections() {
-                let name = (candidate.place, candidate.diagnosis, candidate.text());
-                self.done.push(name);
+                self.done.push(candidate.name());
             }
             if is_kept {
                 self.kept.extend(candidate.changes);
@@ -386,7 +389,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         let (options, done, kept) = (self.options, &self.done, &self.kept);
         let subject = &mut *self.subject;
         look.observed(|observed| {
-            let answers = observed.answers(|track| subject.wants(track));
+            let mut answers = observed.answers(|track| subject.wants(track));
+            for answered in &mut answers {
+                lasting::note(answered, look, (kept, done), subject)?;
+            }
             let mut left = match answers.first() {
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,
@@ -409,8 +415,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 };
                 let can_reconnect = subject.can_reconnect();
                 found.retain(|candidate| {
-                    let name = (candidate.place, candidate.diagnosis, candidate.text());
-                    !done.contains(&name)
+                    !done.contains(&candidate.name())
                         && !candidate.changes.iter().all(|change| kept.contains(change))
                         && candidate.design(can_reconnect).is_some()
                 });

@@ -57,6 +57,8 @@ pub struct Answered<'o, 'r> {
     pub is_pool: bool,
     /// Its connections come and go so slowly that one of them is open for longer than a short look.
     pub turns_slowly: bool,
+    /// It follows one that was changed alone, and has ended: so will it.
+    pub is_followed: bool,
 }
 
 impl<'r> Observed<'r> {
@@ -155,6 +157,7 @@ impl<'r> Observed<'r> {
         Answered {
             is_pool: self.is_pool(case.track()),
             turns_slowly: self.turns_slowly(case.track()),
+            is_followed: false,
             case,
             report,
             ends,
@@ -252,6 +255,11 @@ impl Answered<'_, '_> {
         self.main().filter(|verdict| {
             verdict.diagnosis.is_finding() && verdict.confidence >= verdict.diagnosis.act_from
         })
+    }
+
+    /// Whether its connections come and go: several were seen, or are known to have been.
+    pub(crate) fn comes_and_goes(&self) -> bool {
+        self.case.connections() > 1 || self.is_followed
     }
 
     /// Its samples as one timeline.

@@ -13,6 +13,7 @@ pub(crate) mod opening;
 pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod receive_window;
+mod restarts;
 pub(crate) mod send_buffer;
 pub(crate) mod short;
 pub(crate) mod small_writes;

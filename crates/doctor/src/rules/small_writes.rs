@@ -12,7 +12,8 @@ use super::stall_at_peer;
 use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
     CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS,
-    FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PKTS_OUT, STALL_SHARE, TICK,
+    FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PART_SHARE, STALL_PARTS, STALL_PKTS_OUT,
+    STALL_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -48,9 +49,11 @@ fn hears_all_the_time(sender: &Timeline) -> bool {
 
 /// A piece is held for a round trip although the receiver acknowledges at once.
 pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
-    // A piece that waits for a late ACK is one of the other stall, which may have ended meanwhile.
+    // A piece that waits for a late ACK is one of the other stall, which may have ended meanwhile;
+    // where it comes and goes, both are the same loss.
     let is_late = |s: &FlowSample| view.is_late(s.srtt?.saturating_sub(s.min_rtt?));
-    let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))?;
+    let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))
+        .or_else(|| goes_on(view))?;
     // Without answers nobody waits: the pieces of a stream are only gathered.
     if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
@@ -206,6 +209,25 @@ fn stall_share_where(
         Some(is_partial(s)? && waits_for_ack && has_room && meant(s))
     })?;
     (share >= enough).then_some(share)
+}
+
+/// Share of active samples in which a piece waits, late or not, where it is enough in the whole
+/// watch, and pieces wait in each part of it: a relay, whose pieces arrive together at times, holds
+/// them back for a round trip, for a timer, or not at all.
+fn goes_on(view: &View<'_>) -> Option<f64> {
+    let all = stall_share(view, SERIALISED_SHARE)?;
+    let sender = view.sender?;
+    let (began, part) = (sender.first()?.at, sender.interval() / STALL_PARTS);
+    let is_in_each = (0..STALL_PARTS).all(|number| {
+        let from = began + part * number;
+        let is_meant = |s: &FlowSample| s.at >= from && s.at <= from + part;
+        let known = sender.vote(|s| {
+            is_meant(s).then_some(())?;
+            Some(is_partial(s)? && s.unacked_pkts? > 0)
+        });
+        known.is_some_and(|share| share >= STALL_PART_SHARE)
+    });
+    is_in_each.then_some(all)
 }
 
 /// The rows that all stalls of Nagle's algorithm share.

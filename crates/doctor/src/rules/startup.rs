@@ -3,90 +3,19 @@
 use base::{FlowSample, KnobValue, Limit, Live, Rate, human};
 use core::time::Duration;
 
-use super::application::unanswered_share;
 use super::draft::{Draft, Remedy, high_if};
 use super::next::next_limit;
+use super::restarts::Restarts;
 use super::thresholds::{
     FULL_PATH_RTTS, FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
-    NO_QUEUE, NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, RESTART_COST_OF_STREAM,
-    RESTART_SHARE, RESTART_TIME, SHORT_BUSY, SHORT_CONNECTIONS, STARTUP_ROUND_TRIPS,
-    STARTUP_SLOWDOWN, WINDOW_SHARE,
+    NO_QUEUE, NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, SHORT_BUSY, SHORT_CONNECTIONS,
+    STARTUP_ROUND_TRIPS, STARTUP_SLOWDOWN, WINDOW_SHARE,
 };
-use crate::timeline::{Burst, Timeline, cwnd_room_pkts, is_idle, ratio_of_times};
+use crate::timeline::{Timeline, cwnd_room_pkts, is_idle, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
 const AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
-
-/// What pauses cost a flow of bursts.
-struct Restarts {
-    count: usize,
-    /// Congestion windows before and after the last pause, in segments.
-    before: u32,
-    after: u32,
-    /// Payload of a burst.
-    bytes: u64,
-    /// Time of a burst, how much of it is lost to the restart, and time from burst to burst.
-    time: Duration,
-    lost: Duration,
-    period: Duration,
-    /// For how long its program works on each question first, where it is asked.
-    thinks: Duration,
-    /// The other end sends between the bursts: somebody waits for each of them.
-    are_answers: bool,
-}
-
-impl Restarts {
-    /// `None` where fewer than `enough` pauses, or not most of them, reset the window.
-    fn read(view: &View<'_>, enough: usize) -> Option<Self> {
-        let sender = view.sender?;
-        let bursts = sender.bursts();
-        let restarts: Vec<(u32, u32)> = bursts
-            .windows(2)
-            .filter_map(|pair| restart(pair[0], pair[1]))
-            .collect();
-        let gaps = bursts.len().saturating_sub(1);
-        if restarts.len() < enough || restarts.len() * 2 < gaps {
-            return None;
-        }
-        let (before, after) = *restarts.last()?;
-        let count = bursts.len().max(1);
-        let bytes = sender.counted(|s| s.bytes_acked)? / count as u64;
-        // Each round trip doubles the window, until it is what the burst or the path needs: what is
-        // beyond waits in a queue.
-        let (mss, min_rtt) = (u64::from(sender.mss_bytes()?), sender.min_rtt()?);
-        let path = shown_rate(sender).map_or(u64::MAX, |rate| rate.bdp_bytes(min_rtt) / mss);
-        let whole = (bytes / mss).min(u64::from(before)).min(path).max(1) as f64;
-        let round_trips = (whole / f64::from(after.max(1))).log2().max(0.0);
-        let active = 1.0 - sender.idle_share().unwrap_or(0.0);
-        let time = sender.interval().mul_f64(active / count as f64);
-        let period = sender.interval() / count as u32;
-        let asked = view.sender_accepted().then(|| unanswered_share(sender));
-        Some(Self {
-            count: restarts.len(),
-            before,
-            after,
-            bytes,
-            time,
-            // Bursts that were seen in part make their mean shorter than the whole ones are.
-            lost: min_rtt.mul_f64(round_trips).min(time),
-            period,
-            thinks: period.mul_f64(asked.flatten().unwrap_or(0.0)),
-            are_answers: sender.counted(|s| s.data_segs_in)? >= restarts.len() as u64,
-        })
-    }
-
-    /// An answer comes later by what the restart takes, and who asked waits for the program too. A
-    /// stream that nobody asks for loses only what its pauses cannot make good: a server that sends
-    /// so many bytes a second does it in bursts, and its next burst does not wait for the end of
-    /// the last.
-    fn is_worth_a_setting(&self) -> bool {
-        let of_burst = self.lost >= (self.time + self.thinks).mul_f64(RESTART_COST);
-        let of_stream =
-            self.are_answers || self.lost >= self.period.mul_f64(RESTART_COST_OF_STREAM);
-        self.lost >= RESTART_TIME && of_burst && of_stream
-    }
-}
 
 /// The window falls back to its initial size in each pause (RFC 2861, `tcp_cwnd_restart`).
 pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
@@ -149,12 +78,6 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
             )
             .remark("The kernel reads the sysctl at each write after an idle period."),
     )
-}
-
-/// Windows before and after a pause where they show a restart.
-fn restart(earlier: Burst, later: Burst) -> Option<(u32, u32)> {
-    let (before, after) = (earlier.cwnd_max_pkts?, later.cwnd_begin_pkts?);
-    (f64::from(after) <= f64::from(before) * RESTART_SHARE).then_some((before, after))
 }
 
 /// Connections end while their window still doubles.
@@ -266,7 +189,7 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
 /// largest window allows in a round trip nothing has refused so far, where round trips are as short
 /// as before (Linux grows a window only while it is used). On a slow link a window grows into a
 /// queue, and round trips with it: there counts what was delivered.
-fn shown_rate(timeline: &Timeline) -> Option<Rate> {
+pub(super) fn shown_rate(timeline: &Timeline) -> Option<Rate> {
     let delivered = timeline.best_rate()?;
     let min_rtt = timeline.min_rtt().filter(|rtt| !rtt.is_zero())?;
     let slack = min_rtt.mul_f64(NO_QUEUE - 1.0).max(NO_QUEUE_SLACK);

@@ -37,6 +37,10 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 /// Where the receiver answers at once, the piece is held for one of the two round trips that an
 /// operation takes: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
+/// A stall that comes and goes is there in each of so many parts of a watch, for this share of it
+/// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
+pub(crate) const STALL_PARTS: u32 = 4;
+pub(crate) const STALL_PART_SHARE: f64 = 0.1;
 /// Above, an ACK is delayed (40 ms and more; averages of 20 ms were seen); below, a round trip.
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
 /// ... on longer paths half of the smallest round trip, up to this: less is jitter.
@@ -247,6 +251,8 @@ pub(crate) const RESTART_COST: f64 = 0.15;
 pub(crate) const RESTART_COST_OF_STREAM: f64 = 0.1;
 /// ... nor one that costs less than this.
 pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
+/// Over less time, what is acknowledged comes at the pace of whoever merged it (two looks, mostly).
+pub(crate) const TRAIN_TIME: Duration = Duration::from_millis(8);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
 /// A connection that begins with so many has had its initial window raised.

@@ -1,6 +1,7 @@
 //! The main job: measure, name the limit, change, verify, keep or roll back.
 
 mod heard;
+mod lasting;
 mod own_connection;
 mod page;
 pub(crate) mod screen;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use tailor::{Ending, FitEvent, FitOptions, Fitting, Subject};
 
 use self::heard::{Experiment, Heard};
+use self::lasting::Lasting;
 use self::own_connection::OwnConnection;
 use self::screen::Told;
 
@@ -160,6 +162,9 @@ struct Document<'d> {
     /// Towards a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     own_connection: Option<OwnConnection>,
+    /// Of a program that is running: what ends with a connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lasting: Option<Lasting>,
 }
 
 impl<'d> Document<'d> {
@@ -173,6 +178,7 @@ impl<'d> Document<'d> {
             experiments: std::mem::take(&mut heard.experiments),
             path: None,
             own_connection: None,
+            lasting: None,
         }
     }
 }
@@ -234,7 +240,10 @@ fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let mut subject = ProcessSubject::open(pid, lease(&options), output)?;
     let (fitting, mut heard) = fit_and_tell(&mut subject, &options, output, false)?;
     let name = format!("process {pid}");
-    let document = Document::of(&name, fitting, &mut heard);
+    let document = Document {
+        lasting: Lasting::of(&fitting, &heard.wider),
+        ..Document::of(&name, fitting, &mut heard)
+    };
     finish(&document, &heard, args, output)
 }
 
@@ -305,12 +314,13 @@ fn finish(
         experiments: _,
         path,
         own_connection,
+        lasting,
     } = document;
     let told = output
         .line(screen::ending(
             fitting,
             path.as_ref(),
-            own_connection.as_ref(),
+            (own_connection.as_ref(), lasting.as_ref()),
         ))
         .and_then(|()| match output.is_json() {
             true => output.report("fit", document, String::new),

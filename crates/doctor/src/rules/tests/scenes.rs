@@ -194,6 +194,15 @@ fn healthy() -> Vec<Scene> {
     ]
 }
 
+/// In three looks of eight a piece waits, in two of them for a late ACK.
+fn at_times(s: &mut FlowSample, tick: u64) {
+    match tick % 8 {
+        0 | 1 => s.srtt = s.srtt.map(|srtt| srtt + millis(25.0)),
+        2 => {}
+        _ => s.notsent_bytes = Some(0),
+    }
+}
+
 // tidy: long because it is a table of flows.
 fn stalls() -> Vec<Scene> {
     let quick = Sender {
@@ -270,6 +279,13 @@ fn stalls() -> Vec<Scene> {
                 .insert("TcpExtDelayedACKs".into(), tick * 21 / 20);
         }),
         scene("nagle, quick ACKs", "nagle-rtt-serialised", quick, plain),
+        // A relay: its pieces wait for a timer, for a round trip, or arrive together.
+        scene("nagle, at times", "nagle-rtt-serialised", quick, at_times),
+        // What was held at first, and is no more, is none.
+        scene("nagle, at first", "app-limited", quick, |s, tick| {
+            let has_ended = s.at.since(Instant::ZERO) > Duration::from_secs(1);
+            at_times(s, if has_ended { 3 } else { tick });
+        }),
         scene("cork", "cork-not-uncorked", corked, pause),
         // The program corks, works 150 ms on the rest, and pulls the cork before the timer does.
         scene("cork and work", "app-limited", corked, |s, tick| {

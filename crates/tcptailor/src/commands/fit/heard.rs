@@ -5,6 +5,7 @@ use page::Series;
 use serde::Serialize;
 use tailor::{Arm, FitEvent};
 
+use super::lasting::Wider;
 use super::screen;
 use crate::commands::diagnose::document::FlowRow;
 use crate::commands::diagnose::page::main_series;
@@ -13,6 +14,9 @@ use crate::commands::diagnose::seen;
 /// Runs of an experiment that are kept. One of connections side by side has a run for each of them
 /// at each look.
 const RUNS_MAX: usize = 1000;
+
+/// Connections of a look, the most important first, of which the changes are kept.
+const ROWS_MAX: usize = 16;
 
 /// All of it.
 #[derive(Debug, Default)]
@@ -25,6 +29,8 @@ pub(super) struct Heard {
     pub(super) last: Option<Series>,
     /// What was said of that connection before the first change, and after the last one.
     pub(super) said: [Option<FlowRow>; 2],
+    /// What else the doctor proposed against the limits that were seen.
+    pub(super) wider: Vec<Wider>,
     is_looked_at: bool,
 }
 
@@ -61,6 +67,9 @@ impl Heard {
                     Some(_) => self.last = series.or(self.last.take()),
                 }
                 let mut rows = look.observed(|observed| seen::rows(observed, wants));
+                // Thousands of connections have the same to say.
+                let wider = rows.iter().take(ROWS_MAX).flat_map(Wider::of);
+                self.wider.extend(wider);
                 let main = (!rows.is_empty()).then(|| rows.swap_remove(0));
                 self.said[usize::from(self.is_looked_at)] = main;
                 self.is_looked_at = true;

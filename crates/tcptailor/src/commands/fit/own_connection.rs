@@ -107,7 +107,7 @@ fn stays(tried: &Tried) -> Vec<Stays> {
 }
 
 /// A value as `--set` takes it.
-fn bare(knob: &str, shown: &str) -> String {
+pub(super) fn bare(knob: &str, shown: &str) -> String {
     let parsed = find_knob(knob).ok().and_then(|knob| knob.parse(shown).ok());
     parsed.map_or_else(|| shown.to_owned(), |value| value.to_string())
 }

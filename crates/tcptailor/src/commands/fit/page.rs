@@ -14,7 +14,7 @@ use tailor::{Answer, Arm, ChangeMade, Fitting, Foretold, Outcome, Tried};
 
 use super::Document;
 use super::heard::{Experiment, Heard, Run};
-use super::own_connection;
+use super::own_connection::{self, OwnConnection};
 use super::screen;
 use crate::output;
 
@@ -468,11 +468,16 @@ fn evidence(tried: &Tried) -> Table {
     }
 }
 
-/// What a test connection leaves for the program that it was made for.
+/// What a test connection leaves for the program that it was made for, or a change of a socket for
+/// its program's later connections.
 fn undoing(document: &Document<'_>) -> Option<Section> {
-    let own = document.own_connection.as_ref()?;
+    let own = document.own_connection.as_ref().map(OwnConnection::text);
+    let (title, text) = match (own, &document.lasting) {
+        (Some(own), _) => ("For your own program", own),
+        (None, lasting) => ("For later connections", lasting.as_ref()?.text()),
+    };
     Some(Section {
-        title: "For your own program".into(),
-        parts: vec![Part::Code(own.text())],
+        title: title.into(),
+        parts: vec![Part::Code(text)],
     })
 }

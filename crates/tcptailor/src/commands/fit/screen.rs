@@ -10,6 +10,7 @@ use tailor::{
     Outcome, Tried,
 };
 
+use super::lasting::Lasting;
 use super::own_connection::{self, OwnConnection};
 use crate::commands::diagnose::{screen, seen};
 use crate::commands::knobs::scope_name;
@@ -308,7 +309,7 @@ fn got(measure: &Measure) -> String {
 pub(crate) fn ending(
     fitting: &Fitting,
     path: Option<&PathReport>,
-    own: Option<&OwnConnection>,
+    (own, lasting): (Option<&OwnConnection>, Option<&Lasting>),
 ) -> String {
     let bold = output::Paint::BOLD;
     let mut text = String::from("\n");
@@ -328,6 +329,9 @@ pub(crate) fn ending(
     }
     if let Some(own) = own {
         write!(text, "\n{}", own.text()).expect("a String grows");
+    }
+    if let Some(lasting) = lasting {
+        write!(text, "\n{}", lasting.text()).expect("a String grows");
     }
     if let Some(path) = path {
         text.push_str(&lateness(path));

@@ -7,8 +7,9 @@ use super::super::builders::{Scene, host, key, millis, sample, set};
 use super::super::edited;
 use crate::Timeline;
 
-/// Bursts of 500 KB with pauses of a second, seen every 10 ms.
-fn bursts(restarts: bool) -> Timeline {
+/// Bursts of 500 KB with pauses of a second, seen every 10 ms. ACKs come all the time, or in
+/// trains, one in so many looks.
+fn bursts(restarts: bool, train: u64) -> Timeline {
     let mut timeline = Timeline::new();
     let (mut acked, mut sent, mut busy) = (1_u64, 1_u64, 0_u64);
     for tick in 0..450_u64 {
@@ -22,7 +23,10 @@ fn bursts(restarts: bool) -> Timeline {
             400
         };
         if is_active {
-            acked += 500_000 / length;
+            acked += match phase % train {
+                0 => 500_000 / length * train,
+                _ => 0,
+            };
             busy += 10;
         }
         s.cwnd_pkts = Some(if is_active { cwnd } else { 400 });
@@ -94,7 +98,8 @@ fn pages(works: bool) -> Timeline {
         let (page, phase) = (tick / 46, 10 * (tick % 46));
         let mut s = sample(Duration::from_millis(10 * tick), key(40_001).reversed());
         let is_active = phase >= 400;
-        let progress = phase.saturating_sub(400) / 10 * 50_000 / 6;
+        // By the windows of each round trip.
+        let progress = [0, 14_480, 43_440][phase.saturating_sub(400) as usize / 20];
         let cwnd = if is_active {
             10 << ((phase - 400) / 20)
         } else {
@@ -189,13 +194,13 @@ pub(super) fn starts() -> Vec<Scene> {
         })
     };
     vec![
-        of("bursts", Some("slow-start-after-idle"), bursts(true)),
+        of("bursts", Some("slow-start-after-idle"), bursts(true, 4)),
         Scene {
             healthy: true,
             ..of(
                 "bursts over a slow link",
                 Some("app-limited"),
-                on_slow_link(&bursts(true)),
+                on_slow_link(&bursts(true, 1)),
             )
         },
         Scene {
@@ -209,7 +214,7 @@ pub(super) fn starts() -> Vec<Scene> {
         },
         Scene {
             healthy: true,
-            ..of("bursts, window kept", Some("app-limited"), bursts(false))
+            ..of("bursts, window kept", Some("app-limited"), bursts(false, 1))
         }
         .host(|h, _| set(h, "net.ipv4.tcp_slow_start_after_idle", "0")),
         // Who asks waits for the program, and hardly for the window.

@@ -93,6 +93,7 @@ fn document() -> Document<'static> {
         experiments: vec![experiment.clone(), experiment],
         path: None,
         own_connection: None,
+        lasting: None,
     }
 }
 
