@@ -1,10 +1,10 @@
 //! Flows that lose packets: by chance, in queues, to a policer, or all of them.
 
-use base::{CongestionState, QdiscSample, Rate};
+use base::{BbrState, CongestionState, FlowSample, QdiscSample, Rate};
 use core::time::Duration;
 
 use super::super::builders::{Scene, Sender, cut_to, millis, plain, scene, set};
-use super::WAN;
+use super::{WAN, bbr};
 
 fn qdisc(kind: &str, limit: Option<u64>, dropped: u64) -> QdiscSample {
     QdiscSample {
@@ -14,6 +14,14 @@ fn qdisc(kind: &str, limit: Option<u64>, dropped: u64) -> QdiscSample {
         dropped_pkts: dropped,
         ..QdiscSample::default()
     }
+}
+
+/// Losses that cut the window at one size.
+fn cuts(s: &mut FlowSample, tick: u64) {
+    let cut = [60, 62, 59, 61][(tick / 16) as usize % 4];
+    let saw = (tick % 16) as u32;
+    (s.ssthresh_pkts, s.cwnd_pkts) = (Some(cut), Some(cut + saw * 26 / 15));
+    s.unacked_pkts = s.cwnd_pkts;
 }
 
 // tidy: long because it is a table of flows.
@@ -155,12 +163,22 @@ pub(super) fn losses() -> Vec<Scene> {
             s.ssthresh_pkts = Some(130);
             s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
         }),
-        scene("policer", "policed", policed, |s, tick| {
-            let cut = [60, 62, 59, 61][(tick / 16) as usize % 4];
-            let saw = (tick % 16) as u32;
-            (s.ssthresh_pkts, s.cwnd_pkts) = (Some(cut), Some(cut + saw * 26 / 15));
-            s.unacked_pkts = s.cwnd_pkts;
-        }),
+        scene("policer", "policed", policed, cuts),
+        // A kernel's: a program writes half of what BBR finds the path to carry, and packets get lost
+        // at the same size of the window each time. That is no limit of the path.
+        Scene {
+            expected: None,
+            ..scene("BBR with room", "policed", policed, |s, tick| {
+                bbr(s, tick);
+                cuts(s, tick);
+                s.bbr = Some(BbrState {
+                    bandwidth: Rate::from_bits_per_second(36_000_000),
+                    min_rtt: millis(40.0),
+                    pacing_gain: 256,
+                    cwnd_gain: 512,
+                });
+            })
+        },
         scene("peer gone", "path-dead", hole, |s, tick| {
             s.backoff = Some(3 + (tick / 40) as u8);
             s.bytes_acked = Some(5_000_000);
