@@ -94,8 +94,8 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
-    /// The first unsent packet, where it was formed for a small window, takes up to so many bytes of
-    /// the one behind it, and all marks of one that it takes as a whole.
+    /// The first unsent packet, where it was formed for a small window, takes up to so many bytes
+    /// of the one behind it, and all marks of one that it takes as a whole.
     pub(super) fn grow_small_head(&mut self, bytes: u64) {
         let Some(&next) = self.unsent.get(1) else {
             return;

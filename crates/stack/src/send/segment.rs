@@ -291,8 +291,8 @@ impl Sender {
         let (usable, usable_limit) = self.usable(env, mss);
         let burst_bytes = u64::from(self.segments_max(env, packets)) * mss;
         if head_end - start < burst_bytes {
-            // Linux `tcp_grow_skb`, since 6.10, there for all packets: our bursts end where a packet
-            // ends, unless it was formed for a small window.
+            // Linux `tcp_grow_skb`, since 6.10, there for all packets: our bursts end where a
+            // packet ends, unless it was formed for a small window.
             self.ledger
                 .grow_small_head(burst_bytes - (head_end - start));
             head_end = self.ledger.head_end().expect("it only moves");

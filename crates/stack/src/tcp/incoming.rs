@@ -434,8 +434,8 @@ impl Connection {
             size => size.into(),
         };
         if !segment.flags.contains(TcpFlags::FIN) && start + i64::from(bytes) <= 1 {
-            // All of it lies before the first byte: a keepalive probe with a byte, or the SYN-ACK of
-            // a simultaneous open, whose SYN was here before.
+            // All of it lies before the first byte: a keepalive probe with a byte, or the SYN-ACK
+            // of a simultaneous open, whose SYN was here before.
             if start == 0 || segment.flags.contains(TcpFlags::SYN) {
                 self.recv.on_duplicate(0, 1);
             }
