@@ -164,8 +164,8 @@ pub(super) fn losses() -> Vec<Scene> {
             s.srtt = Some(millis(40.2 + f64::from(saw) * 0.17));
         }),
         scene("policer", "policed", policed, cuts),
-        // A kernel's: a program writes half of what BBR finds the path to carry, and packets get lost
-        // at the same size of the window each time. That is no limit of the path.
+        // A kernel's: a program writes half of what BBR finds the path to carry, and packets get
+        // lost at the same size of the window each time. That is no limit of the path.
         Scene {
             expected: None,
             ..scene("BBR with room", "policed", policed, |s, tick| {
