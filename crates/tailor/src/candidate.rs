@@ -8,6 +8,9 @@ use crate::observed::Answered;
 use crate::subject::Subject;
 use crate::waited::Waited;
 
+/// Of a candidate: its service, its diagnosis and its text.
+pub(crate) type Name = (Place, &'static str, String);
+
 /// Changes that belong together, and cure one finding if the finding is right.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -180,8 +183,15 @@ impl Candidate {
     }
 
     /// What tells it from others.
-    pub(crate) fn name(&self) -> (Place, &'static str, String) {
+    pub(crate) fn name(&self) -> Name {
         (self.place, self.diagnosis, self.text())
+    }
+
+    /// Whether it can be tried, and neither was in vain nor is what is kept already.
+    pub(crate) fn is_left(&self, (kept, done): (&[Change], &[Name]), can_reconnect: bool) -> bool {
+        !done.contains(&self.name())
+            && !self.changes.iter().all(|change| kept.contains(change))
+            && self.design(can_reconnect).is_some()
     }
 
     /// `nodelay = on`.

@@ -9,11 +9,11 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence, Objective, Place, Track};
+use doctor::{Confidence, Evidence, Objective, Track};
 use lab::Measure;
 use serde::Serialize;
 
-use crate::candidate::{Candidate, Design, NoCandidate, candidates};
+use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
 use crate::observed::Observed;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
@@ -180,9 +180,6 @@ enum Next {
 
 /// Hears of each event, with the subject.
 pub type Tell<'t, S> = dyn FnMut(&S, FitEvent<'_>) -> Result<(), <S as Subject>::Error> + 't;
-
-/// Of a candidate: its service, its diagnosis and its text.
-type Name = (Place, &'static str, String);
 
 struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
@@ -414,11 +411,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                     }
                 };
                 let can_reconnect = subject.can_reconnect();
-                found.retain(|candidate| {
-                    !done.contains(&candidate.name())
-                        && !candidate.changes.iter().all(|change| kept.contains(change))
-                        && candidate.design(can_reconnect).is_some()
-                });
+                found.retain(|candidate| candidate.is_left((kept, done), can_reconnect));
                 for candidate in &mut found {
                     candidate.extend_to(&answers[index + 1..], subject)?;
                 }

@@ -65,8 +65,10 @@ impl Rounds {
 
     fn keep_excess(&self) -> Option<bool> {
         let passed = self.passed_of_excess()?;
-        let kept = passed.iter().filter(|share| **share < EXCESS_PASSED);
-        let kept = kept.count();
+        let kept = passed
+            .iter()
+            .filter(|share| **share < EXCESS_PASSED)
+            .count();
         Some(kept >= EXCESS_ROUNDS && kept as f64 >= passed.len() as f64 * EXCESS_KEPT)
     }
 

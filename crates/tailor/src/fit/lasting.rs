@@ -4,8 +4,7 @@
 use base::{Change, Target};
 use doctor::Services;
 
-use super::Name;
-use crate::candidate::candidates;
+use crate::candidate::{Name, candidates};
 use crate::observed::Answered;
 use crate::subject::{Look, Subject};
 
@@ -22,11 +21,8 @@ pub(super) fn note<S: Subject + ?Sized>(
     answered.is_followed = true;
     let can_reconnect = subject.can_reconnect();
     let found = candidates(answered, subject)?.unwrap_or_default();
-    answered.is_followed = found.iter().any(|candidate| {
-        let is_new = !done.contains(&candidate.name())
-            && !candidate.changes.iter().all(|change| kept.contains(change));
-        is_new && candidate.design(can_reconnect).is_some()
-    });
+    let mut left = found.iter();
+    answered.is_followed = left.any(|candidate| candidate.is_left((kept, done), can_reconnect));
     Ok(())
 }
 
