@@ -31,7 +31,6 @@ mod isn;
 mod keyed_hash;
 mod mtu;
 mod packet;
-pub mod packet_script;
 mod pool;
 mod ports;
 pub mod profile;

@@ -10,7 +10,7 @@ use base::{Instant, find_knob};
 use linux::netlink::route::{self, Destination};
 use linux::{Clock, sysctl};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use stack::packet_script::{
+use packet_script::{
     Call, CallResult, Engine, HOST_PORT, Icmp, PacketScript, ScriptHost, Setting, Setup, Value,
     Wire, pattern,
 };

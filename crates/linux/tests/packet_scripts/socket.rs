@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
-use stack::packet_script::{CallResult, Setting, SettingValue, Value};
+use packet_script::{CallResult, Setting, SettingValue, Value};
 
 /// How a setting reaches the kernel.
 enum Unit {

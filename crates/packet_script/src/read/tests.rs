@@ -1,4 +1,3 @@
-use alloc::string::ToString;
 
 use super::*;
 
