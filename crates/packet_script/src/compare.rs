@@ -1,6 +1,5 @@
 //! What a packet says, and whether it is what a script says.
 
-
 use base::tcp::TcpFlags;
 
 use super::connection::Connection;

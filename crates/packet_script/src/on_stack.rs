@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use base::{Instant, WirePacket as _};
+use bytes::Bytes;
 use stack::profile::Profile;
 use stack::{
     Event, Failure as StackFailure, Host, HostConfig, ListenOptions, Packet, ReadError, SocketId,
     WriteError, WriteFlags,
 };
-use base::{Instant, WirePacket as _};
-use bytes::Bytes;
 
 use super::connection::HOST_PORT;
 use super::model::{Call, CallResult, Engine, Setting, SettingValue, Setup};
@@ -109,7 +109,7 @@ impl StackHost {
         }
     }
 
-    /// The next packet on the wire; a superpacket comes in pieces.
+    /// The next packet on the wire; a GSO packet comes in pieces.
     fn next_sent(&mut self) -> Option<Packet> {
         let mut packet = match self.sent.pop_front() {
             Some(packet) => packet,

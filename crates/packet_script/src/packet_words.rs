@@ -1,6 +1,5 @@
 //! The words of a packet.
 
-
 use base::ip::Ecn;
 use base::tcp::TcpFlags;
 

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use stack::{
-    Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
-};
 use base::Instant;
 use base::ip::Ecn;
 use base::tcp::TcpHeader;
 use bytes::Bytes;
+use stack::{
+    Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
+};
 
 use super::model::IcmpName;
 use super::run::{Icmp, Wire, WireOptions};

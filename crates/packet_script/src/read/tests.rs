@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn check(text: &str, expected: &[&str]) {
