@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use tcptailor_base::ip::{IpHeader, IpPacket, Ipv4Header, protocol};
 use tcptailor_base::tcp::{TcpFlags, TcpHeader, TcpOption, TcpSegment};
-use tcptailor_base::{Checksum, GsoType, SeqNum, Superpacket, VirtioHeader, WirePacket};
+use tcptailor_base::{Checksum, GsoPacket, GsoType, SeqNum, VirtioHeader, WirePacket};
 
 const GSO_SIZE: u16 = 1448;
 const SEGMENTS: usize = 44;
@@ -27,11 +27,11 @@ fn parse(c: &mut Criterion) {
             black_box((ends, ports, place, tcp.timestamps()))
         });
     });
-    group.bench_function("superpacket_from_tun", |b| {
-        let mut buffer = superpacket().into_buffer();
+    group.bench_function("gso_packet_from_tun", |b| {
+        let mut buffer = gso_packet().into_buffer();
         let length = buffer.len();
         b.iter(|| {
-            let packet = Superpacket::from_tun(std::mem::take(&mut buffer), length);
+            let packet = GsoPacket::from_tun(std::mem::take(&mut buffer), length);
             let packet = packet.expect("it has a virtio header");
             black_box((packet.segments(), packet.wire_bytes()));
             buffer = packet.into_buffer();
@@ -56,15 +56,15 @@ fn checksum(c: &mut Criterion) {
 
 fn split(c: &mut Criterion) {
     let mut group = c.benchmark_group("split");
-    group.throughput(Throughput::Bytes(superpacket().wire_bytes()));
+    group.throughput(Throughput::Bytes(gso_packet().wire_bytes()));
     group.bench_function("duplicate", |b| {
-        let packet = superpacket();
+        let packet = gso_packet();
         b.iter(|| black_box(packet.duplicate()));
     });
     for (name, at) in [("off_first", 1), ("off_half", 22), ("off_last", 43)] {
         group.bench_function(name, |b| {
             b.iter_batched(
-                superpacket,
+                gso_packet,
                 |mut packet| {
                     let tail = packet.split_off(at);
                     (packet, tail)
@@ -75,7 +75,7 @@ fn split(c: &mut Criterion) {
     }
     group.bench_function("into_single_packets", |b| {
         b.iter_batched(
-            superpacket,
+            gso_packet,
             |mut packet| {
                 let mut singles = Vec::with_capacity(SEGMENTS);
                 while packet.segments() > 1 {
@@ -121,7 +121,7 @@ fn packet(payload_bytes: usize) -> Vec<u8> {
     packet
 }
 
-fn superpacket() -> Superpacket {
+fn gso_packet() -> GsoPacket {
     let vnet = VirtioHeader {
         flags: VirtioHeader::NEEDS_CSUM,
         gso: GsoType::TcpV4,
@@ -134,7 +134,7 @@ fn superpacket() -> Superpacket {
     let mut buffer = vnet.to_bytes().to_vec();
     buffer.extend(packet(SEGMENTS * usize::from(GSO_SIZE)));
     let length = buffer.len();
-    let packet = Superpacket::from_tun(buffer, length).expect("it has a virtio header");
+    let packet = GsoPacket::from_tun(buffer, length).expect("it has a virtio header");
     assert_eq!(packet.segments() as usize, SEGMENTS);
     packet
 }

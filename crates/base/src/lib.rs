@@ -15,6 +15,7 @@ extern crate std;
 mod change;
 mod checksum;
 mod diagnostic;
+mod gso_packet;
 pub mod human;
 pub mod icmp;
 pub mod inet_diag;
@@ -30,7 +31,6 @@ mod rng;
 mod sample;
 mod seq;
 pub mod settings;
-mod superpacket;
 pub mod tcp;
 pub mod tcp_info;
 mod time;
@@ -41,6 +41,7 @@ mod wire_packet;
 pub use change::{Change, KnobValue, Live, Netns, Target};
 pub use checksum::{Checksum, update_checksum, update_partial};
 pub use diagnostic::Diagnostic;
+pub use gso_packet::GsoPacket;
 pub use kernel_name::KernelName;
 pub use knob::{KNOBS, Knob, KnobError, Scope, StackSite, find_knob};
 pub use limit::Limit;
@@ -51,7 +52,6 @@ pub use sample::{
     ListenerSample, PortUse, QdiscSample, Source, TcpState,
 };
 pub use seq::SeqNum;
-pub use superpacket::Superpacket;
 pub use time::Instant;
 pub use units::{
     Bytes, Fraction, QueueLimit, Rate, UnitError, format_duration, parse_duration, parse_time,

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn layout_is_that_of_linux() {
-        // A superpacket of 1448-byte segments as Linux hands it over.
+        // A GSO packet of 1448-byte segments as Linux hands it over.
         let bytes = [1, 0x81, 66, 0, 0xa8, 5, 20, 0, 16, 0];
         let header = VirtioHeader {
             flags: VirtioHeader::NEEDS_CSUM,

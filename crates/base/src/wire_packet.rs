@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 
 /// Anything that a link can carry.
 ///
-/// A *superpacket* stands for several packets on the wire (segmentation offload). A link counts,
-/// delays and drops wire packets, and cuts a superpacket where only a part of it fits or survives.
-/// All segments of a superpacket but the last have the same size, and the last is not larger.
+/// A *GSO packet* stands for several packets on the wire (segmentation offload). A link counts,
+/// delays and drops wire packets, and cuts a GSO packet where only a part of it fits or survives.
+/// All segments of a GSO packet but the last have the same size, and the last is not larger.
 pub trait WirePacket: Sized {
     /// How many packets this is on the wire; at least 1.
     fn segments(&self) -> u32;

@@ -75,7 +75,7 @@ pub(crate) struct Segment {
     pub(crate) ack: u32,
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
-    /// By the IP header: what was captured may be less, and a superpacket has more than an MSS.
+    /// By the IP header: what was captured may be less, and a GSO packet has more than an MSS.
     pub(crate) payload_bytes: u32,
     /// Number of the IPv4 packet; 0 where there is none.
     pub(crate) ident: u16,
@@ -156,7 +156,7 @@ fn look_at<'a>(packet: &CapturedPacket<'a>, bytes: &'a [u8]) -> Outer<'a> {
     Outer::Found(found.unwrap_or(Found::Unreadable))
 }
 
-/// Bytes of the IP packet: those of superpackets above 64 KiB stand in no header.
+/// Bytes of the IP packet: those of GSO packets above 64 KiB stand in no header.
 fn ip_bytes(bytes: &[u8], ip: &IpPacket<'_>, on_the_wire: usize) -> usize {
     let length = match ip {
         IpPacket::V4(_) => [bytes[2], bytes[3]],

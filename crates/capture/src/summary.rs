@@ -201,7 +201,7 @@ impl Vantage {
 pub struct DirectionSummary {
     /// Segments, with and without payload.
     pub segments: u64,
-    /// Segments with payload, those of a superpacket counted each.
+    /// Segments with payload, those of a GSO packet counted each.
     pub data_segments: u64,
     /// Payload, each byte once.
     pub payload_bytes: u64,

@@ -1,5 +1,5 @@
 //! What the simulator costs per packet, for one flow and for many: a bulk transfer over 10 Gbit/s
-//! and 1.58 ms, with superpackets and with each packet by itself. Prints a table.
+//! and 1.58 ms, with GSO packets and with each packet by itself. Prints a table.
 //!
 //! `cargo bench -p tcptailor-lab --bench flows [-- FLOWS...]`; `-- count MIB` sends so much in
 //! single packets of one flow, for `.ci/instructions`, and prints how many they were.
@@ -27,21 +27,21 @@ fn main() {
     } else {
         chosen
     };
-    println!("superpackets  flows  data packets  Mbit/s  drops  ns/packet  Mpackets/s  MiB");
-    for superpackets in [true, false] {
+    println!(" GSO packets  flows  data packets  Mbit/s  drops  ns/packet  Mpackets/s  MiB");
+    for gso_packets in [true, false] {
         for &flows in &flows {
-            row(superpackets, flows);
+            row(gso_packets, flows);
         }
     }
 }
 
 /// A bulk transfer.
-fn trial(superpackets: bool, flows: u32, millis: u32) -> Trial {
+fn trial(gso_packets: bool, flows: u32, millis: u32) -> Trial {
     let mut scenario = find_scenario("dc-10g").expect("built in");
     let mut set = |key: &str, value: &str| scenario.set(key, value).expect("a valid setting");
     set("workload.flows", &flows.to_string());
     set("workload.duration", &format!("{millis}ms"));
-    if !superpackets {
+    if !gso_packets {
         set("client.gso_max", "0");
     }
     scenario.trials().remove(0).trial
@@ -51,15 +51,15 @@ fn run(trial: &Trial) -> Outcome {
     Virtual::default().run(trial, &AtomicBool::new(false), &mut |_| ())
 }
 
-fn row(superpackets: bool, flows: u32) {
+fn row(gso_packets: bool, flows: u32) {
     // Connections are opened one after the other, each in a round trip.
-    let trial = trial(superpackets, flows, 1000 + flows * 8 / 5);
+    let trial = trial(gso_packets, flows, 1000 + flows * 8 / 5);
     let before = cpu_nanos();
     let outcome = run(&trial);
     let nanos = cpu_nanos() - before;
     let packets = outcome.forward.sent.max(1);
     println!(
-        "{superpackets:>12}  {flows:>5}  {packets:>12}  {:>6}  {:>5}  {:>9}  {:>10.2}  {:>3}",
+        "{gso_packets:>12}  {flows:>5}  {packets:>12}  {:>6}  {:>5}  {:>9}  {:>10.2}  {:>3}",
         outcome.goodput_bps / 1_000_000,
         outcome.forward.queue_dropped_segments,
         nanos / packets,

@@ -62,7 +62,7 @@ pub struct LinkOutcome {
 /// its connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderOutcome {
-    /// Segments with payload, retransmissions among them; a superpacket counts as what it is cut
+    /// Segments with payload, retransmissions among them; a GSO packet counts as what it is cut
     /// into.
     pub data_segments: u64,
     /// Of these, the ones that were retransmitted.
@@ -150,7 +150,7 @@ pub enum Caveat {
     /// The device of our stack dropped packets, since its process came too late to read them, or
     /// the kernel refused what it sent.
     StackDropped {
-        /// How many, superpackets counted once.
+        /// How many, GSO packets counted once.
         packets: u64,
     },
     /// The real-time priority for the emulator was refused.

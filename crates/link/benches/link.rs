@@ -1,6 +1,6 @@
 //! What a link costs per packet: the bound of the emulator and of the simulator.
 //!
-//! `cargo bench -p tcptailor-link`. A superpacket of 45 segments is what Linux sends at 10 Gbit/s.
+//! `cargo bench -p tcptailor-link`. A GSO packet of 45 segments is what Linux sends at 10 Gbit/s.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -58,7 +58,7 @@ fn packets(criterion: &mut Criterion, name: &str, loss: &Loss) {
         ..LinkSpec::ideal()
     };
     let mut group = criterion.benchmark_group(name);
-    for (label, segments) in [("single", 1_u32), ("superpacket of 45", 45)] {
+    for (label, segments) in [("single", 1_u32), ("GSO packet of 45", 45)] {
         let mut link = Link::new(spec.clone(), 1).expect("a valid link");
         // A little slower than the wire, so that there is a queue at times and never a full one.
         let gap = Duration::from_nanos(u64::from(segments) * 1_212);

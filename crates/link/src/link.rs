@@ -10,11 +10,11 @@ use crate::spec::{LinkSpec, SpecError, TooBig};
 use crate::stats::LinkStats;
 use crate::wire::{Run, Shape, Wire};
 
-/// Longest time that a piece of a superpacket occupies the wire, unless it is a single packet.
+/// Longest time that a piece of a GSO packet occupies the wire, unless it is a single packet.
 ///
-/// A superpacket arrives when its last segment does. At 10 Gbit/s that is 0.05 ms after its first
+/// A GSO packet arrives when its last segment does. At 10 Gbit/s that is 0.05 ms after its first
 /// one and saves most of the work; at 25 Mbit/s it would be 21 ms, which no real path shows. So a
-/// superpacket that takes longer is cut. Without the bound, latencies of slow links are wrong.
+/// GSO packet that takes longer is cut. Without the bound, latencies of slow links are wrong.
 const PIECE_TIME_MAX: Duration = Duration::from_micros(250);
 
 /// What became of a packet that was handed to a link. Counts are wire packets (segments).
@@ -42,7 +42,7 @@ pub struct Handled<P> {
 /// for each wire packet); propagation delay and jitter. Lost packets have used queue and wire;
 /// copies use neither. Packets arrive in order, except for those that [`LinkSpec::reorder`] holds.
 ///
-/// A superpacket passes whole as long as nothing happens to a part of it, in constant time, and
+/// A GSO packet passes whole as long as nothing happens to a part of it, in constant time, and
 /// arrives when its last segment arrives. It is cut in front of and behind segments that the queue
 /// drops or that have a fate of their own, and where it would occupy the wire for more than
 /// 250 us. Its segments get the same fate as if they had come in one by one.
@@ -187,7 +187,7 @@ impl<P: WirePacket> Link<P> {
     fn offer_cut(&mut self, packet: P, shape: Shape, mtu: u64, handled: &mut Handled<P>) {
         let (mut rest, mut left) = (Some(packet), shape.segments);
         if shape.segment_bytes > mtu {
-            // The last segment of a superpacket is smaller and may fit.
+            // The last segment of a GSO packet is smaller and may fit.
             let last_fits = shape.segments > 1 && shape.last_bytes() <= mtu;
             let too_big = cut(&mut rest, &mut left, shape.segments - u32::from(last_fits));
             self.refuse(too_big, handled);

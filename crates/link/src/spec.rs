@@ -50,7 +50,7 @@ pub struct LinkSpec {
     /// Rate on the wire; `None` for no limit.
     pub rate: Option<Rate>,
     /// Rates that replace `rate`, each for its time, one after the other from the first packet on
-    /// and repeated from the beginning; empty for a constant rate. A superpacket is cut into single
+    /// and repeated from the beginning; empty for a constant rate. A GSO packet is cut into single
     /// packets on such a link.
     pub rate_trace: Vec<(Duration, Rate)>,
     /// Propagation delay.

@@ -1,6 +1,6 @@
 //! What a link counts.
 
-/// Counts of one link since it was made, in wire packets (segments of superpackets), and its queue.
+/// Counts of one link since it was made, in wire packets (segments of GSO packets), and its queue.
 ///
 /// At any time `sent + duplicated == delivered + lost + queue_dropped + too_big + inside`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use base::{Instant, QueueLimit, Rate, WirePacket};
 use crate::spec::LinkSpec;
 use crate::trace::Trace;
 
-/// Sizes of a superpacket. All its segments but the last have the same size.
+/// Sizes of a GSO packet. All its segments but the last have the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// At least 1.
@@ -86,7 +86,7 @@ pub(crate) struct Wire {
     trace: Option<Trace>,
     overhead_bytes: u64,
     limit: QueueLimit,
-    /// What a piece of a superpacket may have on the wire.
+    /// What a piece of a GSO packet may have on the wire.
     piece_bytes: u64,
     /// When the wire has sent all that it has, and the work left over below a nanosecond.
     free_at: Instant,
@@ -98,7 +98,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Pieces of superpackets occupy the wire for at most `piece_time`, or are single packets.
+    /// Pieces of GSO packets occupy the wire for at most `piece_time`, or are single packets.
     pub(crate) fn new(spec: &LinkSpec, piece_time: Duration) -> Self {
         Self {
             rate: spec.rate,

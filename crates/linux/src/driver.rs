@@ -29,7 +29,7 @@ const READ_BATCH: u32 = 2 * SEND_BATCH;
 
 /// Bytes after which they get it at the latest. What was just read is still in the second-level
 /// cache then, and its memory is free for the next packets; with less, a receiver acknowledges more
-/// often than it must, and an acknowledgment costs as much as half a superpacket.
+/// often than it must, and an acknowledgment costs as much as half a GSO packet.
 const READ_BATCH_BYTES: u64 = 256 << 10;
 
 /// System calls that the program makes in a row before packets are read again.

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use base::{Instant, QueueLimit, Rate, Superpacket, WirePacket};
+use base::{GsoPacket, Instant, QueueLimit, Rate, WirePacket};
 use lab::LinkOutcome;
 use link::{Link, LinkSpec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -150,7 +150,7 @@ struct Core {
 /// One direction: out of one device, through the link, into the other.
 #[derive(Debug)]
 struct Direction {
-    link: Link<Superpacket>,
+    link: Link<GsoPacket>,
     lateness: Lateness,
     /// Lateness from which the path is taken to have stood still.
     stall: Duration,
@@ -265,7 +265,7 @@ impl Core {
     fn handle(&mut self, from: usize, buffer: Vec<u8>, length: usize) {
         let now = self.now();
         let direction = &mut self.directions[from];
-        let packet = match Superpacket::from_tun(buffer, length) {
+        let packet = match GsoPacket::from_tun(buffer, length) {
             Ok(packet) => packet,
             Err(buffer) => {
                 direction.unreadable += 1;

@@ -245,7 +245,7 @@ impl LabPath {
     }
 }
 
-/// The emulator carries superpackets.
+/// The emulator carries GSO packets.
 fn require_header(tun: &Tun) -> Result<()> {
     if tun.offloads().vnet_header {
         return Ok(());

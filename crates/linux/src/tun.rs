@@ -1,4 +1,4 @@
-//! TUN devices that carry superpackets: each packet is preceded by a virtio-net header, so that
+//! TUN devices that carry GSO packets: each packet is preceded by a virtio-net header, so that
 //! segmentation and checksums are left to whoever needs them.
 
 mod buffers;
@@ -61,14 +61,14 @@ pub struct Offloads {
     /// is a whole IP packet no longer than the MTU, with its checksums.
     pub vnet_header: bool,
     /// Flags of `TUNSETOFFLOAD` (`TUN_F_*`): what the host may leave undone in what it sends us.
-    /// What we send may be superpackets with open checksums whenever there is a header.
+    /// What we send may be GSO packets with open checksums whenever there is a header.
     flags: u32,
 }
 
 const CHECKSUM: u32 = libc::TUN_F_CSUM;
 const TSO: u32 = libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
 const TSO_ECN: u32 = libc::TUN_F_TSO_ECN;
-/// Linux 6.2. A host without UDP throws a superpacket away with one read instead of dozens.
+/// Linux 6.2. A host without UDP throws a GSO packet away with one read instead of dozens.
 const USO: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 impl Offloads {
@@ -78,13 +78,13 @@ impl Offloads {
         flags: CHECKSUM | TSO | TSO_ECN | USO,
     };
 
-    /// Superpackets of TCP alone, for who counts every packet of the wire.
+    /// GSO packets of TCP alone, for who counts every packet of the wire.
     pub const TCP: Self = Self {
         vnet_header: true,
         flags: CHECKSUM | TSO | TSO_ECN,
     };
 
-    /// Open checksums, but no superpackets from the host.
+    /// Open checksums, but no GSO packets from the host.
     pub const CHECKSUMS: Self = Self {
         vnet_header: true,
         flags: CHECKSUM,
@@ -96,7 +96,7 @@ impl Offloads {
         flags: 0,
     };
 
-    /// Whether the host sends TCP superpackets of both IP versions.
+    /// Whether the host sends TCP GSO packets of both IP versions.
     #[must_use]
     pub const fn has_tso(self) -> bool {
         self.flags & TSO == TSO

@@ -1,7 +1,7 @@
 //! Our stack as one end of a trial, with the kernel at the other: the worker process of that end.
 //!
 //! Its namespace is a router. The process makes a TUN device there with its own host behind it, and
-//! the kernel forwards between that device and the path: superpackets pass whole, the emulator sees
+//! the kernel forwards between that device and the path: GSO packets pass whole, the emulator sees
 //! what it sees of the kernel's hosts, and what our stack costs is what the process costs.
 
 use std::net::IpAddr;
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn superpackets_pass_the_router_whole_and_every_byte_arrives() {
+    fn gso_packets_pass_the_router_whole_and_every_byte_arrives() {
         for (side, direction, ipv6) in [
             (Side::Sender, Direction::Up, false),
             (Side::Receiver, Direction::Up, true),
@@ -547,7 +547,7 @@ mod tests {
             let own = sends.stack.or(reads.stack).expect("one end has our stack");
             assert_eq!(own.dropped_packets, 0, "{side:?} {direction:?}");
             assert!(!own.limits.is_empty(), "{side:?} {direction:?}");
-            // What the device handed over, superpackets counted once, beside wire packets.
+            // What the device handed over, GSO packets counted once, beside wire packets.
             let (forward, reverse) = path.outcome();
             let router = match end {
                 End::Client => path.a(),

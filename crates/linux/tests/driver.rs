@@ -297,7 +297,7 @@ fn a_wrong_checksum_is_not_accepted_where_no_header_answers_for_it() {
 }
 
 #[test]
-fn garbage_and_superpackets_of_wrong_lengths_do_no_harm() {
+fn garbage_and_gso_packets_of_wrong_lengths_do_no_harm() {
     for offloads in [Offloads::ALL, Offloads::NONE] {
         let Some(rig) = Rig::new(offloads) else {
             return;
@@ -341,7 +341,7 @@ fn send_garbage() -> u32 {
             frame[12..14].copy_from_slice(&((number >> 16) as u16).to_be_bytes());
         }
         if number & 1 == 1 {
-            // A TCP superpacket whose segments are of any size, its checksum open.
+            // A TCP GSO packet whose segments are of any size, its checksum open.
             frame[..2].copy_from_slice(&[1, 1]);
             frame[2..4].copy_from_slice(&40_u16.to_ne_bytes());
             frame[4..6].copy_from_slice(&((number >> 32) as u16).to_ne_bytes());

@@ -29,7 +29,7 @@ fn carries_a_transfer_over_both_ip_versions() {
         assert_eq!(path.b_addr().is_ipv6(), ipv6);
         assert_eq!(transfer(&path, 3_000_000), 3_000_000);
         let (forward, reverse) = path.outcome();
-        // 3 MB are at least 2000 packets of 1500 bytes, however few superpackets carried them.
+        // 3 MB are at least 2000 packets of 1500 bytes, however few GSO packets carried them.
         assert!(forward.delivered > 2000, "{forward:?}");
         assert!(forward.sent >= forward.delivered && reverse.delivered > 0);
         assert!(forward.lateness_us.is_some() && reverse.lateness_us.is_some());

@@ -15,7 +15,7 @@ use stack::{Packet, Segment, Timestamps};
 
 /// Packets that are shown. What comes later is counted only.
 const SHOWN_MAX: usize = 6000;
-/// Packets that are looked at as they arrive: superpackets may be cut on the way.
+/// Packets that are looked at as they arrive: GSO packets may be cut on the way.
 const ARRIVED_MAX: usize = 4 * SHOWN_MAX;
 /// Packets on their way among which one that arrives is looked for.
 const ON_THE_WAY_MAX: usize = 4096;
@@ -35,7 +35,7 @@ struct Shown {
     /// When the last of it arrived; `None` where all of it was lost, or is still under way as the
     /// run ends.
     arrived_us: Option<u64>,
-    /// Payload that did not arrive: a superpacket may lose some of its segments.
+    /// Payload that did not arrive: a GSO packet may lose some of its segments.
     missing: u32,
     from_client: bool,
     /// The connection, from 0 in the order of appearance.
@@ -213,7 +213,7 @@ impl Way {
     }
 
     /// Which of them arrives, having left by `latest`: of data the one that left last, as a packet
-    /// that was lost has the same numbers; of the rest, which are alike, the first. A superpacket
+    /// that was lost has the same numbers; of the rest, which are alike, the first. A GSO packet
     /// that was cut on the way arrives in pieces.
     fn arrival(&mut self, latest: Instant, header: &Header) -> Option<usize> {
         let fits = |of: &UnderWay| of.left <= latest && is_part(header, &of.header);

@@ -78,7 +78,7 @@ fn every_packet_arrives_a_delay_later_or_is_lost() {
     assert_eq!(variant["packets"]["left_out"], 0);
     let outcome = &variant["outcome"];
     let dropped = |way: &str| outcome[way]["dropped_segments"].as_u64().expect("a count");
-    // A superpacket loses some of its segments, and what is under way as the run ends has not
+    // A GSO packet loses some of its segments, and what is under way as the run ends has not
     // arrived either.
     let lost = packets.iter().map(|packet| {
         let missing = packet["missing"].as_u64().expect("bytes");

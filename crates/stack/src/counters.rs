@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Segments that came in, those of superpackets one by one (`TcpInSegs`).
+    /// Segments that came in, those of GSO packets one by one (`TcpInSegs`).
     pub segments_in: u64,
     /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! A [`Host`] has no clock, no thread and no file descriptor: packets and the time are arguments,
-//! packets and deadlines come out. Packets may be *superpackets*, with up to 64 KiB of payload
+//! packets and deadlines come out. Packets may be *GSO packets*, with up to 64 KiB of payload
 //! under one header, in both directions.
 //!
 //! Reading list: RFC 9293 (TCP), RFC 7323 (window scaling, timestamps), RFC 2018 and 2883 (SACK),
@@ -31,7 +31,6 @@ mod isn;
 mod keyed_hash;
 mod mtu;
 mod packet;
-pub mod packet_script;
 mod pool;
 mod ports;
 pub mod profile;

@@ -23,7 +23,7 @@ pub enum EcnMark {
     Ce,
 }
 
-/// A packet, or a superpacket that stands for several.
+/// A packet, or a GSO packet that stands for several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Sender.

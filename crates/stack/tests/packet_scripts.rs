@@ -7,7 +7,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use tcptailor_stack::packet_script::{Engine, PacketScript, StackHost, run};
+use packet_script::{Engine, PacketScript, StackHost, run};
 
 #[test]
 fn scripts_hold_on_the_stack() {

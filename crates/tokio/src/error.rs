@@ -18,6 +18,18 @@ pub(crate) fn of_failure(failure: Failure) -> io::Error {
     io::Error::new(kind, failure.to_string())
 }
 
+/// Why the machine does not do what a host needs of it.
+pub(crate) fn of_system(error: linux::Error) -> io::Error {
+    let kind = match &error {
+        linux::Error::Permission { .. } => ErrorKind::PermissionDenied,
+        linux::Error::NoDevice { .. } => ErrorKind::NotFound,
+        linux::Error::Unsupported { .. } => ErrorKind::Unsupported,
+        linux::Error::Os { source, .. } => source.kind(),
+        _ => ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
 /// Why a connection cannot be opened.
 pub(crate) fn of_connect(error: ConnectError) -> io::Error {
     let kind = match error {

@@ -14,14 +14,14 @@ use base::settings::SocketSettings;
 use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use linux::tun::{Tun, TunPort};
+use linux::tun::TunPort;
 use stack::{Host, HostConfig, Packet};
 
 use crate::driver::{Driver, Link};
 use crate::packets::{PacketLink, decoded, encoding};
 use crate::state::Shared;
 use crate::time::Clock;
-use crate::tun::TunReadiness;
+use crate::tun::{Tun, TunReadiness};
 use crate::waiters::WaiterKey;
 
 /// The runtime's timers are exact to a millisecond. A paced packet is handed out so much before its
@@ -65,7 +65,7 @@ impl Net {
     /// # Panics
     /// Outside of a tokio runtime with I/O and time enabled.
     pub fn over_tun(config: HostConfig, tun: Tun) -> io::Result<Self> {
-        let port = TunPort::new(tun);
+        let port = tun.into_port();
         let link = TunReadiness::of(&port)?;
         // Times of samples compare with those of other programs.
         let clock = Clock::starting_at(linux::Clock.now());

@@ -1,5 +1,5 @@
-//! A TUN device as the driver sees it: when there is something to read. Packets are written by
-//! whoever made the host send them, and by the driver where those are many.
+//! A TUN device, and what the driver sees of it: when there is something to read. Packets are
+//! written by whoever made the host send them, and by the driver where those are many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,43 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::driver::Link;
+use crate::error::of_system;
 use crate::state::Shared;
+
+/// A TUN device of Linux, with the offloads that the kernel has: packets of up to 64 KiB pass in
+/// both directions, their checksums left to the kernel. It vanishes when what holds it is dropped.
+#[derive(Debug)]
+pub struct Tun(linux::tun::Tun);
+
+impl Tun {
+    /// Makes the device `name` in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// `PermissionDenied` where `/dev/net/tun` may not be opened or `CAP_NET_ADMIN` is missing,
+    /// `NotFound` where there is no such node, `Unsupported` where the kernel has no TUN driver;
+    /// the message says what to do.
+    pub fn create(name: &str) -> io::Result<Self> {
+        linux::tun::Tun::create(name).map(Self).map_err(of_system)
+    }
+
+    /// Name of the interface.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The MTU that the interface has now, which others may change at any time.
+    ///
+    /// # Errors
+    /// Where the device was deleted.
+    pub fn mtu(&self) -> io::Result<u16> {
+        self.0.mtu()
+    }
+
+    pub(crate) fn into_port(self) -> TunPort {
+        TunPort::new(self.0)
+    }
+}
 
 /// A second descriptor of the device, for the runtime.
 #[derive(Debug)]

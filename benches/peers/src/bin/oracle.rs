@@ -44,7 +44,7 @@ struct Arguments {
     /// Largest packet, bytes.
     #[arg(long, default_value_t = 1500)]
     mtu: u16,
-    /// Take and send superpackets, and leave checksums to the kernel.
+    /// Take and send GSO packets, and leave checksums to the kernel.
     #[arg(long)]
     tso: bool,
 }
@@ -289,12 +289,12 @@ impl Wire {
         if self.tso { VirtioHeader::BYTES } else { 0 }
     }
 
-    /// A superpacket holds some 44 segments, so that few of them are worth an acknowledgment.
+    /// A GSO packet holds some 44 segments, so that few of them are worth an acknowledgment.
     const fn segments_per_ack(&self) -> u32 {
         if self.tso { 4 } else { 64 }
     }
 
-    /// What the receiver of superpackets promises must be some 100 of them to keep both busy.
+    /// What the receiver of GSO packets promises must be some 100 of them to keep both busy.
     const fn window(&self) -> u16 {
         let bytes: u32 = if self.tso { 16_000_000 } else { 1 << 20 };
         (bytes >> WINDOW_SHIFT) as u16

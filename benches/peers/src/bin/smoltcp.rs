@@ -21,7 +21,7 @@ const ADDRESS: IpCidr = IpCidr::new(IpAddress::v4(10, 77, 0, 2), 24);
 /// IPv4 and TCP headers, of which smoltcp writes no IP options.
 const TCP_AT: u16 = 20;
 const TCP_CHECKSUM_AT: u16 = 16;
-/// Longest superpacket, as Linux makes them.
+/// Longest GSO packet, as Linux makes them.
 const SUPERPACKET: usize = 65_535;
 /// Sockets of each port that wait for a connection. Each takes one, and those who come when all are
 /// taken are refused, so there must be as many as one look at the device may bring.
@@ -40,7 +40,7 @@ struct Arguments {
     /// Congestion control.
     #[arg(long, value_enum, default_value = "none")]
     congestion: Congestion,
-    /// Superpackets and checksums: what the kernel may leave to us, or we to the kernel.
+    /// GSO packets and checksums: what the kernel may leave to us, or we to the kernel.
     #[arg(long, value_enum, default_value = "none")]
     offload: Offload,
 }
@@ -267,7 +267,7 @@ struct Transmit<'a> {
     buffer: &'a mut [u8],
     /// smoltcp leaves TCP's checksum to the kernel.
     partial: bool,
-    /// Payload of each segment of a superpacket.
+    /// Payload of each segment of a GSO packet.
     segment: Option<u16>,
 }
 

@@ -131,7 +131,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Bytes of the whole packet as its header states them. A length of 0, which Linux gives to
-    /// superpackets above 64 KiB, stands for all bytes that are there.
+    /// GSO packets above 64 KiB, stands for all bytes that are there.
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
         match self {

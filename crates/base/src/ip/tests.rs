@@ -199,7 +199,7 @@ fn what_is_no_packet_says_where() {
 }
 
 #[test]
-fn captures_may_be_cut_short_and_superpackets_have_no_length() {
+fn captures_may_be_cut_short_and_gso_packets_have_no_length() {
     let mut bytes = vec![];
     let header = Ipv4Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::TCP);
     header.write(1000, &mut bytes);

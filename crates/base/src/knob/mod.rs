@@ -113,6 +113,7 @@ pub enum LinuxSite {
 
 /// One setting of TCP, of a link or of a host.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Knob {
     /// The name that users write; for a sysctl its own.
     pub name: &'static str,

@@ -15,14 +15,15 @@ use crate::settings::{
     SackCompression, SizeRule, SocketSettings,
 };
 
-/// How a knob reads and writes the settings of a connection of our stack.
+/// How a knob reads and writes the settings of a connection of our stack: what
+/// [`Knob::get`](super::Knob::get) and [`Knob::set`](super::Knob::set) call.
 #[derive(Clone, Copy, Debug)]
 pub struct StackSite {
     /// Reads it; `none` where the settings have no value.
-    pub get: fn(&SocketSettings) -> KnobValue,
+    pub(super) get: fn(&SocketSettings) -> KnobValue,
     /// Sets it. The value is of the knob's kind and within its range; an error says which values
     /// these settings allow.
-    pub set: fn(&mut SocketSettings, &KnobValue) -> Result<(), String>,
+    pub(super) set: fn(&mut SocketSettings, &KnobValue) -> Result<(), String>,
 }
 
 /// One field of the settings.

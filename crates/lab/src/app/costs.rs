@@ -24,7 +24,7 @@ pub struct HostCosts {
     /// Copying 1024 bytes between program and system.
     #[serde(rename = "copy_kib_ns", with = "nanos")]
     pub copy_kib: Duration,
-    /// Taking in a packet, which may be a superpacket.
+    /// Taking in a packet, which may be a GSO packet.
     #[serde(rename = "receive_packet_ns", with = "nanos")]
     pub receive_packet: Duration,
     /// Taking in each wire packet of it.

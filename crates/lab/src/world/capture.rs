@@ -13,7 +13,7 @@ use super::tap::Tap;
 /// A capture of a world: a pcapng file with an interface for each place.
 ///
 /// What goes wrong while the world runs is told by [`Capture::finish`]; nothing more is written
-/// then. Superpackets are shown whole, as captures in front of segmentation show them.
+/// then. GSO packets are shown whole, as captures in front of segmentation show them.
 pub struct Capture<W: Write> {
     shared: Rc<RefCell<Shared<W>>>,
 }

@@ -16,6 +16,6 @@ pub enum TapPoint {
 
 /// Sees packets that pass a point of a link; see [`World::add_tap`](super::World::add_tap).
 pub trait Tap: Debug {
-    /// A packet passes. Superpackets are shown whole.
+    /// A packet passes. GSO packets are shown whole.
     fn on_packet(&mut self, at: Instant, packet: &Packet);
 }

@@ -144,8 +144,8 @@ fn a_burst_of_20_into_a_queue_of_10() {
 
 #[test]
 // tidy: long because it is a table.
-fn the_queue_overflows_inside_a_superpacket() {
-    // 12 Mbit/s again. A first superpacket of five comes at 0, a second one at `at_us`.
+fn the_queue_overflows_inside_a_gso_packet() {
+    // 12 Mbit/s again. A first GSO packet of five comes at 0, a second one at `at_us`.
     let check = |queue: &str, at_us: u64, second: Super, expected: &str| {
         let spec = LinkSpec {
             rate: rate("12mbit"),
@@ -252,7 +252,7 @@ fn the_queue_overflows_inside_a_superpacket() {
 }
 
 #[test]
-fn a_superpacket_is_cut_by_its_time_on_the_wire() {
+fn a_gso_packet_is_cut_by_its_time_on_the_wire() {
     let check = |rate_text: &str, expected: &str| {
         let mut link = link(LinkSpec {
             rate: rate(rate_text),
@@ -690,7 +690,7 @@ proptest! {
     }
 
     #[test]
-    fn a_superpacket_is_its_segments(spec in any_spec(), traffic in any_traffic(), seed: u64) {
+    fn a_gso_packet_is_its_segments(spec in any_spec(), traffic in any_traffic(), seed: u64) {
         let whole = run(&spec, seed, &traffic, false, true);
         let singles = run(&spec, seed, &traffic, true, true);
         prop_assert_eq!(ids(&whole), ids(&singles));

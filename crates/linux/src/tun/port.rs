@@ -36,7 +36,7 @@ pub enum Sent {
     Lost,
 }
 
-/// What went through a port. A superpacket counts once in `reads` and `writes`.
+/// What went through a port. A GSO packet counts once in `reads` and `writes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Packets that were read.
@@ -108,7 +108,7 @@ impl TunPort {
     }
 
     /// Sends a packet. Its payload is not copied, unless it is small. Without offloads a
-    /// superpacket leaves as the segments that it stands for, which are copied.
+    /// GSO packet leaves as the segments that it stands for, which are copied.
     ///
     /// # Errors
     /// Where the device is gone for ever.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use base::{Instant, find_knob};
 use linux::netlink::route::{self, Destination};
 use linux::{Clock, sysctl};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
-use stack::packet_script::{
+use packet_script::{
     Call, CallResult, Engine, HOST_PORT, Icmp, PacketScript, ScriptHost, Setting, Setup, Value,
     Wire, pattern,
 };
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::socket::KernelSocket;
 use crate::tun::PlainTun;

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use stack::packet_script::{Engine, PacketScript, run};
+use packet_script::{Engine, PacketScript, run};
 
 use host::KernelHost;
 use witness::Witness;

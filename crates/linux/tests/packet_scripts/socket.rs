@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use packet_script::{CallResult, Setting, SettingValue, Value};
 use socket2::{Domain, SockAddr, Socket, Type};
-use stack::packet_script::{CallResult, Setting, SettingValue, Value};
 
 /// How a setting reaches the kernel.
 enum Unit {

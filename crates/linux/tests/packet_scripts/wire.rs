@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use base::ip::{Ecn, IpHeader, IpPacket, Ipv4Header, Ipv6Header, protocol};
 use base::tcp::{TcpHeader, TcpOption, TcpSegment};
-use stack::packet_script::{Icmp, IcmpName, Wire, WireOptions};
+use packet_script::{Icmp, IcmpName, Wire, WireOptions};
 
 /// Reads a packet of the host; `None` where it is not TCP.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Wire> {

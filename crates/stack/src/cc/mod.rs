@@ -162,7 +162,7 @@ pub struct AckSample {
     pub ece: bool,
     /// Payload of a full segment.
     pub mss: u32,
-    /// Bytes of the largest superpacket.
+    /// Bytes of the largest GSO packet.
     pub gso_max: u32,
     /// The rate at which the connection is paced or would be.
     pub pacing_rate: Rate,

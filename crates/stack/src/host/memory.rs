@@ -16,7 +16,7 @@ use super::config::MemoryBudget;
 
 /// What a packet takes beside its bytes: its descriptor, and its place in the queues.
 const PACKET_BYTES: u64 = 256;
-/// More than any packet takes, a superpacket of the smallest segments included.
+/// More than any packet takes, a GSO packet of the smallest segments included.
 const PLENTY_BYTES: u64 = 128 << 20;
 /// After a search for something to give was in vain, the next one waits.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);

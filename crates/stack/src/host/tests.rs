@@ -83,8 +83,8 @@ fn segment(packet: &Packet) -> &Segment {
     packet.segment().unwrap()
 }
 
-/// A server with a connection, whose client has so many superpackets on the way.
-fn with_superpackets(count: usize) -> (Two, SocketId, Vec<Packet>) {
+/// A server with a connection, whose client has so many GSO packets on the way.
+fn with_gso_packets(count: usize) -> (Two, SocketId, Vec<Packet>) {
     let profile = linux_6_18();
     let mut two = Two::new(&profile);
     let listener = two
@@ -116,8 +116,8 @@ fn with_superpackets(count: usize) -> (Two, SocketId, Vec<Packet>) {
 }
 
 #[test]
-fn a_batch_of_superpackets_is_acknowledged_once() {
-    let (mut two, server, packets) = with_superpackets(3);
+fn a_batch_of_gso_packets_is_acknowledged_once() {
+    let (mut two, server, packets) = with_gso_packets(3);
     let last = segment(packets.last().unwrap()).clone();
     let sent_before = two.server.counters().segments_out;
     for packet in packets {
@@ -136,8 +136,8 @@ fn a_batch_of_superpackets_is_acknowledged_once() {
 }
 
 #[test]
-fn each_superpacket_is_acknowledged_where_the_driver_asks_in_between() {
-    let (mut two, server, packets) = with_superpackets(3);
+fn each_gso_packet_is_acknowledged_where_the_driver_asks_in_between() {
+    let (mut two, server, packets) = with_gso_packets(3);
     let before = two.server.counters().acks_superseded;
     for packet in packets {
         let end = segment(&packet).seq + segment(&packet).payload.len();
@@ -152,14 +152,14 @@ fn each_superpacket_is_acknowledged_where_the_driver_asks_in_between() {
 
 #[test]
 fn duplicate_acks_are_never_merged() {
-    let (mut two, _, mut packets) = with_superpackets(3);
+    let (mut two, _, mut packets) = with_gso_packets(3);
     let missing = packets.remove(0);
     let hole = segment(&missing).seq;
     let before = two.server.counters().acks_superseded;
     for packet in packets {
         two.server.handle_packet(two.now, packet);
     }
-    // Each superpacket behind the gap is answered, and so is the one that fills it.
+    // Each GSO packet behind the gap is answered, and so is the one that fills it.
     two.server.handle_packet(two.now, missing);
     let acks = drain(&mut two.server, two.now);
     let duplicates = acks.iter().filter(|ack| segment(ack).ack == hole);
@@ -171,7 +171,7 @@ fn duplicate_acks_are_never_merged() {
 /// Each retransmission of old data is answered with an ACK that tells of it.
 #[test]
 fn answers_of_a_connection_do_not_pile_up() {
-    let (mut two, server, packets) = with_superpackets(1);
+    let (mut two, server, packets) = with_gso_packets(1);
     for _ in 0..100_000 {
         two.server.handle_packet(two.now, packets[0].clone());
     }

@@ -204,12 +204,12 @@ impl Ledger {
         self.in_flight_segments += segments;
     }
 
-    /// All data in front of `una` is acknowledged: releases it. What is left of a superpacket
+    /// All data in front of `una` is acknowledged: releases it. What is left of a GSO packet
     /// counts in segments of `segment_bytes`.
     pub(super) fn release(&mut self, una: u64, segment_bytes: u32) {
         while let Some(front) = self.in_flight.front_mut() {
             if front.end > una {
-                // What is left of a superpacket that is partly acknowledged.
+                // What is left of a GSO packet that is partly acknowledged.
                 let left = (front.end - una).div_ceil(u64::from(segment_bytes)) as u32;
                 let left = left.min(front.segments);
                 self.in_flight_segments -= front.segments - left;

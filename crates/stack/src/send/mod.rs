@@ -48,7 +48,7 @@ pub struct SendStats {
     pub short_writes: u64,
     /// Writes that took nothing for want of room.
     pub refused_writes: u64,
-    /// Packets that were sent for the first time; a superpacket is one.
+    /// Packets that were sent for the first time; a GSO packet is one.
     pub packets: u64,
     /// Segments in them.
     pub segments: u64,
@@ -58,7 +58,7 @@ pub struct SendStats {
     pub nagle_holds: u64,
     /// Times that a cork or the lack of a push held one.
     pub cork_holds: u64,
-    /// Times that a superpacket waited for the next ACK to become larger.
+    /// Times that a GSO packet waited for the next ACK to become larger.
     pub deferrals: u64,
     /// Times that the local queue held a packet.
     pub interface_holds: u64,

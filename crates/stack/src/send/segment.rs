@@ -1,4 +1,4 @@
-//! What leaves next: how long a segment or superpacket is, and why there is none.
+//! What leaves next: how long a segment or GSO packet is, and why there is none.
 //!
 //! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
 //! window, small segments and deferral, size, local queue. Stacks that cut the stream when they
@@ -21,16 +21,16 @@ const SMALL_WINDOW_BYTES: u32 = 536;
 const SEGMENT_BYTES_MIN: u32 = 36;
 /// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
 const RATE_PER_BURST: u64 = 1024;
-/// From when on after the last packet a superpacket no longer waits for company, and the latest
+/// From when on after the last packet a GSO packet no longer waits for company, and the latest
 /// next ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
 const DEFER_MAX: Duration = Duration::from_millis(1);
 
-/// What decides how large a segment and a superpacket may be.
+/// What decides how large a segment and a GSO packet may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentSizes {
     /// Payload of a segment by MTU, the peer's option and our options.
     pub(crate) mss: u32,
-    /// Bytes of the largest superpacket; 0: each segment by itself.
+    /// Bytes of the largest GSO packet; 0: each segment by itself.
     pub(crate) gso_max: u32,
     /// Largest window that the peer ever offered.
     pub(crate) window_max: u32,
@@ -94,7 +94,7 @@ pub(crate) struct SendEnv {
     pub(crate) progress: Progress,
     /// The peer's right window edge, as offset.
     pub(crate) window_end: u64,
-    /// Sizes of segments and superpackets.
+    /// Sizes of segments and GSO packets.
     pub(crate) sizes: SegmentSizes,
     /// Packets that congestion control lets go now.
     pub(crate) allowance: u32,
@@ -116,7 +116,7 @@ pub(crate) struct SendEnv {
     pub(crate) is_within_write: bool,
 }
 
-/// A segment or superpacket that is to leave; [`Sender::on_sent`] confirms it.
+/// A segment or GSO packet that is to leave; [`Sender::on_sent`] confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
     /// Offset of its first byte.
@@ -160,12 +160,12 @@ struct Head {
     usable: u64,
     /// Which of the two is the smaller.
     usable_limit: Limit,
-    /// Bytes that fit into the largest superpacket allowed now; whole segments.
+    /// Bytes that fit into the largest GSO packet allowed now; whole segments.
     burst_bytes: u64,
 }
 
 impl Sender {
-    /// The next segment or superpacket of new data, or FIN, or why there is none. To be called
+    /// The next segment or GSO packet of new data, or FIN, or why there is none. To be called
     /// until it refuses, after each write, ACK, timer and option change; the same segment comes
     /// again until [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
@@ -345,7 +345,7 @@ impl Sender {
         })
     }
 
-    /// Packets that the congestion window lets go in one superpacket: Linux keeps half of it for
+    /// Packets that the congestion window lets go in one GSO packet: Linux keeps half of it for
     /// later ones, so that ACKs come in between (`tcp_cwnd_test`).
     fn packets_allowed(&self, env: &SendEnv) -> Result<u32, Limit> {
         match env.allowance {
@@ -357,7 +357,7 @@ impl Sender {
     }
 
     fn segments_max(&self, env: &SendEnv, packets: u32) -> u32 {
-        // A superpacket cannot say in which of its segments urgent data end.
+        // A GSO packet cannot say in which of its segments urgent data end.
         if self.is_urgent(&env.progress) {
             return 1;
         }
@@ -463,7 +463,7 @@ impl Sender {
         }
     }
 
-    /// Why a superpacket waits for the next ACK, which will let a larger one go; `None`: it leaves
+    /// Why a GSO packet waits for the next ACK, which will let a larger one go; `None`: it leaves
     /// (rule 6.6, Linux `tcp_tso_should_defer`).
     fn deferral(&self, head: &Head, env: &SendEnv) -> Option<Limit> {
         let waits = self.forms_packets() && !env.is_within_write && !env.in_recovery;

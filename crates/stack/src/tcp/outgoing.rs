@@ -211,7 +211,7 @@ impl Connection {
         self.recovery.after_transmit(now, &round);
     }
 
-    /// Sends the next segment or superpacket of new data, or says why it stays. `probe`: it tries
+    /// Sends the next segment or GSO packet of new data, or says why it stays. `probe`: it tries
     /// this MTU.
     fn send_next(
         &mut self,

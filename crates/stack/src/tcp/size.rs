@@ -121,7 +121,7 @@ impl Connection {
         payload_beside(self.whole_mss(), option_bytes(self.agreed.timestamps))
     }
 
-    /// Sizes of the segments and superpackets that leave now, of new data and of retransmissions:
+    /// Sizes of the segments and GSO packets that leave now, of new data and of retransmissions:
     /// SACK blocks reduce the room of data (rule 10.1).
     pub(super) fn segment_sizes(&self) -> SegmentSizes {
         let options = option_bytes(self.agreed.timestamps) + self.sack_option_bytes();

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::ip::IpPacket;
 use base::tcp::{SackBlocks, TcpFlags, TcpSegment};
-use base::{Instant, SeqNum, Superpacket, VirtioHeader, WirePacket};
+use base::{GsoPacket, Instant, SeqNum, VirtioHeader, WirePacket};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use proptest::prelude::*;
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn superpackets_round_trip(packet in packet()) {
+    fn gso_packets_round_trip(packet in packet()) {
         let bytes = encoded_for_tun(&packet);
         prop_assert_eq!(decode_tun(&bytes), Ok(in_one_slice(packet.clone())));
         let mut headers = Vec::new();
@@ -201,10 +201,10 @@ proptest! {
 
     /// The bytes and the structure agree on what they stand for, cut in the same places.
     #[test]
-    fn superpackets_are_cut_as_their_bytes_are(packet in tcp_packet(), at: prop::sample::Index) {
+    fn gso_packets_are_cut_as_their_bytes_are(packet in tcp_packet(), at: prop::sample::Index) {
         let bytes = encoded_for_tun(&packet).to_vec();
         let length = bytes.len();
-        let mut raw = Superpacket::from_tun(bytes, length).unwrap();
+        let mut raw = GsoPacket::from_tun(bytes, length).unwrap();
         let mut packet = packet;
         prop_assert_eq!(raw.segments(), packet.segments());
         prop_assert_eq!(raw.wire_bytes(), packet.wire_bytes());

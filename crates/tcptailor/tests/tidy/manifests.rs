@@ -8,6 +8,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("link", &["base"]),
     ("stack", &["base"]),
+    ("packet_script", &["base", "stack"]),
     ("doctor", &["base"]),
     ("capture", &["base", "doctor"]),
     ("lab", &["base", "link", "stack", "doctor"]),
@@ -28,10 +29,12 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// What tests, benches and examples may name beside that: the transfers by which `stack` is tried
-/// go over links, captures are made in the `lab`, where the truth about them is known, and tests of
-/// the program preload `autocork`, which must be built for them.
+/// go over links, packet scripts are played on it and on the kernel, captures are made in `lab`,
+/// where the truth about them is known, and tests of the program preload `autocork`, which must be
+/// built for them.
 const DEV_EDGES: &[(&str, &[&str])] = &[
-    ("stack", &["link"]),
+    ("stack", &["link", "packet_script"]),
+    ("linux", &["packet_script"]),
     ("capture", &["lab"]),
     ("tcptailor", &["autocork"]),
 ];
@@ -44,7 +47,15 @@ pub(crate) const FIRMWARE: &str = "examples/cortex-m/";
 
 /// Crates without clocks, file descriptors and hash order.
 pub(crate) const PURE: &[&str] = &[
-    "base", "link", "stack", "doctor", "capture", "lab", "tailor", "page",
+    "base",
+    "link",
+    "stack",
+    "packet_script",
+    "doctor",
+    "capture",
+    "lab",
+    "tailor",
+    "page",
 ];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {

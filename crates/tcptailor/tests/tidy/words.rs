@@ -27,13 +27,7 @@ pub(crate) const WORDS: &[Word] = &[
     word("sent again", "retransmitted"),
     word("goes again", "is retransmitted"),
     word("go again", "are retransmitted"),
-    Word {
-        not: "superpacket",
-        write: "GSO packet",
-        // The name of a type, as its `Debug` prints it.
-        but: &["\0superpacket\0"],
-    },
-    word("superpackets", "GSO packets"),
+    word("superpacket", "GSO packet"),
     word("under way", "in flight; of a run: in progress"),
     word("with packets out", "with data in flight"),
     word("nothing out", "nothing in flight"),

@@ -25,19 +25,20 @@ pub(crate) fn ip(text: &str) -> IpAddr {
 
 /// A namespace with a device in it.
 pub(crate) fn namespace() -> Option<(LabNetns, Tun)> {
-    let made = LabNetns::create(["tokio"]).and_then(|[namespace]| {
-        let tun = namespace.handle().run(|| {
-            let tun = Tun::create(TUN)?;
-            link::set_mtu(TUN, MTU.into())?;
-            link::set_up("lo")?;
-            link::set_up(TUN)?;
-            addr::add(TUN, ip(KERNEL[0]), 24)?;
-            addr::add(TUN, ip(KERNEL[1]), 64)?;
-            Ok::<_, Error>(tun)
-        })??;
-        Ok((namespace, tun))
+    let namespace = asking::namespace_for_devices("tokio")?;
+    let tun = namespace.handle().run(|| {
+        let tun = Tun::create(TUN).expect("a device, as one was made before");
+        link::set_mtu(TUN, MTU.into())?;
+        link::set_up("lo")?;
+        link::set_up(TUN)?;
+        addr::add(TUN, ip(KERNEL[0]), 24)?;
+        addr::add(TUN, ip(KERNEL[1]), 64)?;
+        Ok::<_, Error>(tun)
     });
-    asking::permitted(made)
+    let tun = tun
+        .expect("the namespace is entered")
+        .expect("a device is set up");
+    Some((namespace, tun))
 }
 
 /// A host of ours on the device.

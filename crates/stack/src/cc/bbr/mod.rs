@@ -83,7 +83,7 @@ pub struct Bbr {
     pacing_rate: Option<Rate>,
     /// The first pacing rate came from a round-trip time, not from [`RTT_INITIAL`].
     has_rtt: bool,
-    /// Payload of a segment, and most bytes of a superpacket, as the last ACK said.
+    /// Payload of a segment, and most bytes of a GSO packet, as the last ACK said.
     mss: u32,
     gso_max: u32,
     totals: Totals,

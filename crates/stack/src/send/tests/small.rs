@@ -409,7 +409,7 @@ fn a_budget_limits_what_is_out_nb23() {
 }
 
 #[test]
-fn a_superpacket_waits_for_the_next_ack() {
+fn a_gso_packet_waits_for_the_next_ack() {
     let mut settings = linux();
     settings.send.buffer.fixed = Some(1 << 20);
     let mut bench = Bench::new(settings);

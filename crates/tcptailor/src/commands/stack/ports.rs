@@ -17,7 +17,7 @@ const READ_BYTES: usize = 256 << 10;
 /// Memory that the generator writes, again and again: little enough to stay in the cache.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// How often it does in one call. What remains of a call behind its last whole superpacket leaves
+/// How often it does in one call. What remains of a call behind its last whole GSO packet leaves
 /// as a small packet, so that few large writes cost less than many small ones.
 const CHUNKS: usize = 8;
 

@@ -73,7 +73,7 @@ struct Document<'a> {
     discard_port: u16,
     generate_port: u16,
     echo_port: u16,
-    /// The kernel hands TCP superpackets over.
+    /// The kernel hands TCP GSO packets over.
     tso: bool,
 }
 

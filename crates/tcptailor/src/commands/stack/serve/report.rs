@@ -56,7 +56,7 @@ struct Holder {
     silent_s: Option<f64>,
 }
 
-/// What the driver did. A superpacket counts as one packet.
+/// What the driver did. A GSO packet counts as one packet.
 #[derive(Debug, Serialize)]
 struct Loop {
     cpu_s: Option<f64>,

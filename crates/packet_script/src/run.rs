@@ -1,11 +1,8 @@
 //! Plays a script against a host, whichever it is.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt;
-use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
 
 use base::Instant;
 use base::ip::Ecn;

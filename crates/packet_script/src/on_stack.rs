@@ -1,20 +1,16 @@
 //! Scripts on our own stack, in virtual time.
 
-use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use crate::profile::Profile;
-use crate::{
+use base::{Instant, WirePacket as _};
+use bytes::Bytes;
+use stack::profile::Profile;
+use stack::{
     Event, Failure as StackFailure, Host, HostConfig, ListenOptions, Packet, ReadError, SocketId,
     WriteError, WriteFlags,
 };
-use base::{Instant, WirePacket as _};
-use bytes::Bytes;
 
 use super::connection::HOST_PORT;
 use super::model::{Call, CallResult, Engine, Setting, SettingValue, Setup};
@@ -67,7 +63,7 @@ impl StackHost {
     /// # Errors
     /// What the stack does not have.
     pub fn new(setup: &Setup) -> Result<Self, String> {
-        let profile = crate::profile::find(&setup.profile).map_err(|error| error.to_string())?;
+        let profile = stack::profile::find(&setup.profile).map_err(|error| error.to_string())?;
         Self::with_profile(setup, profile, 1)
     }
 
@@ -88,10 +84,8 @@ impl StackHost {
         }
         // As behind the TUN device that the same script has on the kernel.
         profile.system.completes_at_once = true;
-        let config = HostConfig {
-            mtu: setup.mtu,
-            ..HostConfig::of(&profile, local, seed)
-        };
+        let mut config = HostConfig::of(&profile, local, seed);
+        config.mtu = setup.mtu;
         Ok(Self {
             host: Host::new(config),
             profile,
@@ -115,7 +109,7 @@ impl StackHost {
         }
     }
 
-    /// The next packet on the wire; a superpacket comes in pieces.
+    /// The next packet on the wire; a GSO packet comes in pieces.
     fn next_sent(&mut self) -> Option<Packet> {
         let mut packet = match self.sent.pop_front() {
             Some(packet) => packet,
@@ -134,10 +128,8 @@ impl StackHost {
     }
 
     fn listen(&mut self, backlog: u32) -> Result<CallResult, String> {
-        let options = ListenOptions {
-            backlog,
-            ..ListenOptions::of(&self.profile)
-        };
+        let mut options = ListenOptions::of(&self.profile);
+        options.backlog = backlog;
         let local = SocketAddr::new(self.local, HOST_PORT);
         let made = self.host.listen(local, options);
         self.listener = Some(made.map_err(|error| format!("{error:?}"))?);
@@ -185,6 +177,7 @@ impl StackHost {
             Err(WriteError::Closed) => broken(),
             Err(WriteError::Failed(failure)) if self.told.insert(id) => failed(failure),
             Err(WriteError::Failed(_)) => broken(),
+            Err(other) => return Err(format!("{other:?}")),
         })
     }
 
@@ -267,6 +260,7 @@ const fn failure_name(failure: StackFailure) -> &'static str {
         StackFailure::TimedOut => "timed-out",
         StackFailure::Unreachable => "unreachable",
         StackFailure::Aborted => "aborted",
+        _ => "a failure that scripts have no word for",
     }
 }
 
@@ -322,11 +316,9 @@ impl ScriptHost for StackHost {
                 more,
                 urgent,
             } => {
-                let flags = WriteFlags {
-                    more: *more,
-                    urgent: *urgent,
-                    ..WriteFlags::default()
-                };
+                let mut flags = WriteFlags::default();
+                flags.more = *more;
+                flags.urgent = *urgent;
                 self.write(name, *bytes, flags)
             }
             Call::Read { bytes } => self.read(name, *bytes, false),

@@ -81,7 +81,7 @@ impl Plan {
     }
 
     /// As Linux hands it over, in a buffer with room to spare.
-    fn superpacket(&self) -> Superpacket {
+    fn gso_packet(&self) -> GsoPacket {
         let mut packet = Vec::new();
         self.header(0, self.flags).write_packet(
             &self.ip(0),
@@ -112,7 +112,7 @@ impl Plan {
         let mut buffer = vec![0xee; 70_000];
         buffer[..VNET].copy_from_slice(&vnet.to_bytes());
         buffer[VNET..VNET + packet.len()].copy_from_slice(&packet);
-        Superpacket::from_tun(buffer, VNET + packet.len()).unwrap()
+        GsoPacket::from_tun(buffer, VNET + packet.len()).unwrap()
     }
 }
 
@@ -138,7 +138,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 /// What a network card with checksum offload sends for a packet of one segment.
-fn send(packet: &Superpacket) -> Vec<u8> {
+fn send(packet: &GsoPacket) -> Vec<u8> {
     let vnet = VirtioHeader::parse(packet.as_tun_bytes()).unwrap();
     assert_eq!(&vnet, packet.vnet());
     assert_eq!(vnet.gso, GsoType::None);
@@ -153,7 +153,7 @@ fn send(packet: &Superpacket) -> Vec<u8> {
 }
 
 /// Cuts at places that `cuts` names until single packets remain.
-fn take_apart(mut packet: Superpacket, cuts: &mut impl Iterator<Item = u32>) -> Vec<Vec<u8>> {
+fn take_apart(mut packet: GsoPacket, cuts: &mut impl Iterator<Item = u32>) -> Vec<Vec<u8>> {
     let segments = packet.segments();
     if segments == 1 {
         return vec![send(&packet)];
@@ -166,7 +166,7 @@ fn take_apart(mut packet: Superpacket, cuts: &mut impl Iterator<Item = u32>) -> 
     for part in [&packet, &tail] {
         let copy = part.as_tun_bytes().to_vec();
         let length = copy.len();
-        let again = Superpacket::from_tun(copy, length).unwrap();
+        let again = GsoPacket::from_tun(copy, length).unwrap();
         assert_eq!((again.shape, again.vnet), (part.shape, part.vnet));
         if part.segments() > 1 {
             let ip = IpPacket::parse(part.packet()).unwrap();
@@ -182,7 +182,7 @@ fn take_apart(mut packet: Superpacket, cuts: &mut impl Iterator<Item = u32>) -> 
 proptest! {
     #[test]
     fn parts_are_what_a_sender_without_offload_sends(plan in plans(), cuts: Vec<u32>) {
-        let packet = plan.superpacket();
+        let packet = plan.gso_packet();
         let expected = plan.wire_packets();
         prop_assert_eq!(packet.segments() as usize, expected.len());
         let bytes: usize = expected.iter().map(Vec::len).sum();
@@ -199,33 +199,33 @@ proptest! {
     #[test]
     fn any_bytes_are_some_packet(bytes: Vec<u8>) {
         let length = bytes.len();
-        match Superpacket::from_tun(bytes, length) {
+        match GsoPacket::from_tun(bytes, length) {
             Ok(packet) => { exercise(packet); }
             Err(bytes) => prop_assert!(bytes.len() < VNET),
         }
     }
 
     #[test]
-    fn mutated_superpackets_are_some_packet(
+    fn mutated_gso_packets_are_some_packet(
         plan in plans(),
         changes in prop::collection::vec((0_usize..120, any::<u8>()), 1..4),
         cut: prop::sample::Index,
     ) {
-        let packet = plan.superpacket();
+        let packet = plan.gso_packet();
         let mut bytes = packet.as_tun_bytes().to_vec();
         for (at, value) in changes {
             let at = at % bytes.len();
             bytes[at] = value;
         }
         let length = VNET + cut.index(bytes.len() - VNET + 1);
-        exercise(Superpacket::from_tun(bytes.clone(), length).unwrap());
+        exercise(GsoPacket::from_tun(bytes.clone(), length).unwrap());
         let length = bytes.len();
-        exercise(Superpacket::from_tun(bytes, length).unwrap());
+        exercise(GsoPacket::from_tun(bytes, length).unwrap());
     }
 }
 
 /// Calls everything; takes no more than the packet has bytes.
-fn exercise(mut packet: Superpacket) {
+fn exercise(mut packet: GsoPacket) {
     assert!(packet.segments() as usize <= packet.packet().len().max(1));
     assert!(packet.wire_bytes() >= packet.packet().len() as u64);
     assert!(packet.largest_segment_bytes() as usize <= packet.packet().len());
@@ -249,7 +249,7 @@ fn headers_of_linux_are_understood() {
         let mut buffer: Vec<u8> = (0..headers.len()).step_by(2).map(hex).collect();
         assert_eq!(buffer.len(), VNET + header_bytes);
         buffer.resize(VNET + packet_bytes, 0);
-        let mut head = Superpacket::from_tun(buffer, VNET + packet_bytes).unwrap();
+        let mut head = GsoPacket::from_tun(buffer, VNET + packet_bytes).unwrap();
         assert_eq!(head.segments(), 10);
         let wire_bytes = packet_bytes + 9 * header_bytes;
         assert_eq!(head.wire_bytes(), wire_bytes as u64);
@@ -268,7 +268,7 @@ fn headers_of_linux_are_understood() {
         assert_eq!(tail.1, head.1 + head.3);
         assert_eq!(head.3 * 9, tail.3);
         if let (IpPacket::V4(head), IpPacket::V4(tail)) = (head.0, tail.0) {
-            // Its next superpacket had the number that comes after ten.
+            // Its next GSO packet had the number that comes after ten.
             assert_eq!(tail.identification(), head.identification() + 1);
             assert!(head.checksum_is_right() && tail.checksum_is_right());
         }
@@ -283,7 +283,7 @@ fn headers_of_linux_are_understood() {
 }
 
 /// The checksum field holds the sum over the pseudo header.
-fn check_partial(packet: &Superpacket) {
+fn check_partial(packet: &GsoPacket) {
     assert!(packet.vnet().needs_checksum());
     let ip = IpPacket::parse(packet.packet()).unwrap();
     let segment = TcpSegment::parse(ip.payload()).unwrap();
@@ -305,7 +305,7 @@ const BULK: Plan = Plan {
 
 #[test]
 fn buffers_come_back_for_reuse() {
-    let mut packet = BULK.superpacket();
+    let mut packet = BULK.gso_packet();
     let at = packet.as_tun_bytes().as_ptr();
     // The head is small: it is the one copied.
     let tail = packet.split_off(1);
@@ -314,24 +314,24 @@ fn buffers_come_back_for_reuse() {
     let buffer = tail.into_buffer();
     assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
 
-    let mut packet = BULK.superpacket();
+    let mut packet = BULK.gso_packet();
     let at = packet.as_tun_bytes().as_ptr();
     // The tail is small.
     assert!(packet.split_off(44).into_buffer().len() < 2000);
     let buffer = packet.into_buffer();
     assert_eq!((buffer.as_ptr(), buffer.len()), (at, 70_000));
 
-    assert_eq!(Superpacket::from_tun(vec![0; 9], 9).unwrap_err().len(), 9);
-    assert_eq!(Superpacket::from_tun(vec![0; 9], 99).unwrap_err().len(), 9);
+    assert_eq!(GsoPacket::from_tun(vec![0; 9], 9).unwrap_err().len(), 9);
+    assert_eq!(GsoPacket::from_tun(vec![0; 9], 99).unwrap_err().len(), 9);
 }
 
 #[test]
 fn what_is_not_to_be_cut_counts_as_one() {
     let check = |name: &str, at: usize, value: u8| {
-        let mut bytes = BULK.superpacket().as_tun_bytes().to_vec();
+        let mut bytes = BULK.gso_packet().as_tun_bytes().to_vec();
         bytes[at] = value;
         let length = bytes.len();
-        let packet = Superpacket::from_tun(bytes.clone(), length).unwrap();
+        let packet = GsoPacket::from_tun(bytes.clone(), length).unwrap();
         assert_eq!(packet.segments(), 1, "{name}");
         assert_eq!(packet.wire_bytes(), (length - VNET) as u64, "{name}");
         assert_eq!(packet.as_tun_bytes(), bytes, "{name}");
@@ -354,7 +354,7 @@ fn a_routing_header_with_hops_left_is_not_cut() {
             is_v4: false,
             ..BULK
         };
-        let packet = plan.superpacket();
+        let packet = plan.gso_packet();
         let mut bytes = packet.as_tun_bytes().to_vec();
         let routing = [protocol::TCP, 0, 4, hops_left, 0, 0, 0, 0];
         bytes.splice(VNET + 40..VNET + 40, routing);
@@ -363,7 +363,7 @@ fn a_routing_header_with_hops_left_is_not_cut() {
         set_be16(&mut bytes, VNET + 4, total);
         bytes[VNET + 6] = 43;
         let length = bytes.len();
-        let mut packet = Superpacket::from_tun(bytes, length).unwrap();
+        let mut packet = GsoPacket::from_tun(bytes, length).unwrap();
         assert_eq!(packet.segments(), segments);
         if segments > 1 {
             let tail = packet.split_off(44);
@@ -378,7 +378,7 @@ fn a_routing_header_with_hops_left_is_not_cut() {
 #[test]
 #[should_panic(expected = "cut in front of segment 45 of 45")]
 fn cutting_behind_the_end_is_a_bug() {
-    BULK.superpacket().split_off(45);
+    BULK.gso_packet().split_off(45);
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn too_big_quotes_the_first_wire_packet() {
             ..BULK
         },
     ] {
-        let reply = plan.superpacket().too_big_reply(1400, None).unwrap();
+        let reply = plan.gso_packet().too_big_reply(1400, None).unwrap();
         assert_eq!(
             (reply.segments(), reply.vnet()),
             (1, &VirtioHeader::default())
@@ -403,7 +403,7 @@ fn too_big_quotes_the_first_wire_packet() {
         assert_eq!(message.quoted[..tcp_at + 16], first[..tcp_at + 16]);
         assert!(message.quoted.len() > 500);
         let router = "192.0.2.1".parse().unwrap();
-        let reply = plan.superpacket().too_big_reply(1400, Some(router));
+        let reply = plan.gso_packet().too_big_reply(1400, Some(router));
         let from = icmp::TooBig::parse(reply.unwrap().packet()).unwrap().from;
         assert_eq!(from == router, plan.is_v4);
     }

@@ -14,7 +14,7 @@
 //! +10ms  in ack 101
 //! +0     check unacked 0
 //! ";
-//! # use tcptailor_stack::packet_script::PacketScript;
+//! # use packet_script::PacketScript;
 //! let script = PacketScript::parse("example.script", text).expect("a valid script");
 //! assert_eq!(script.about, "A write leaves at once and is acknowledged.");
 //! ```

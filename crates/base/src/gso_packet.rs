@@ -3,7 +3,7 @@
 //!
 //! It decides where the cuts are and what the headers of the parts say, from the virtio header and
 //! the IP and TCP headers alone. It knows no offload but TCP's: a device opened with `TUN_F_USO4`
-//! or `TUN_F_USO6` would hand over UDP superpackets, which count as one wire packet here.
+//! or `TUN_F_USO6` would hand over UDP GSO packets, which count as one wire packet here.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,17 +25,17 @@ const QUOTE_BYTES_MAX: usize = 1280;
 /// A packet in the buffer that it was read into, with its virtio header in front.
 ///
 /// ```
-/// use tcptailor_base::{Superpacket, VirtioHeader, WirePacket};
+/// use tcptailor_base::{GsoPacket, VirtioHeader, WirePacket};
 ///
 /// let mut buffer = vec![0; 65_545]; // reused for each read
 /// // let length = read(tun, &mut buffer);
 /// let length = VirtioHeader::BYTES + 40;
-/// let packet = Superpacket::from_tun(buffer, length).expect("at least a virtio header");
+/// let packet = GsoPacket::from_tun(buffer, length).expect("at least a virtio header");
 /// assert_eq!(packet.segments(), 1);
 /// // write(tun, packet.as_tun_bytes());
 /// assert_eq!(packet.into_buffer().len(), 65_545);
 /// ```
-pub struct Superpacket {
+pub struct GsoPacket {
     /// The packet with its virtio header lies in `start..end`; the rest is of no meaning.
     buffer: Vec<u8>,
     start: usize,
@@ -62,7 +62,7 @@ struct TcpShape {
     payload_at: usize,
 }
 
-impl Superpacket {
+impl GsoPacket {
     /// Takes a buffer whose first `length` bytes were read from a TUN device with `IFF_VNET_HDR`
     /// (and the usual header of [`VirtioHeader::BYTES`]). Nothing is copied; looks at the headers
     /// only.
@@ -274,7 +274,7 @@ impl Shape {
     }
 }
 
-impl WirePacket for Superpacket {
+impl WirePacket for GsoPacket {
     fn segments(&self) -> u32 {
         match self.shape {
             Shape::Single => 1,
@@ -352,7 +352,7 @@ impl WirePacket for Superpacket {
     }
 }
 
-impl Superpacket {
+impl GsoPacket {
     fn whole(&self, tcp: TcpShape) -> Whole {
         let packet = self.packet();
         let partial = if self.vnet.needs_checksum() {
@@ -372,9 +372,9 @@ impl Superpacket {
     }
 }
 
-impl fmt::Debug for Superpacket {
+impl fmt::Debug for GsoPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Superpacket")
+        f.debug_struct("GsoPacket")
             .field("bytes", &self.packet().len())
             .field("segments", &self.segments())
             .field("vnet", &self.vnet)

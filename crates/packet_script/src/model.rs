@@ -1,8 +1,6 @@
 //! What a script says, as data.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::time::Duration;
 
 use base::ip::Ecn;
 use base::tcp::TcpFlags;

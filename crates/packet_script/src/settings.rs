@@ -1,9 +1,5 @@
 //! The settings that a script may use, and what they are in our stack.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::string::{String, ToString};
-
 use base::find_knob;
 use base::knob::Kind;
 use base::settings::SocketSettings;

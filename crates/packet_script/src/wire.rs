@@ -1,21 +1,21 @@
 //! Packets of a script as our stack has them.
 
-use core::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
-use crate::{
-    Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
-};
 use base::Instant;
 use base::ip::Ecn;
 use base::tcp::TcpHeader;
 use bytes::Bytes;
+use stack::{
+    Body, EcnMark, IcmpError, IcmpKind, Packet, Payload, Segment, SegmentOptions, Timestamps,
+};
 
 use super::model::IcmpName;
 use super::run::{Icmp, Wire, WireOptions};
 
 /// The host's and the peer's address.
 pub(super) const fn addresses(ipv6: bool) -> (IpAddr, IpAddr) {
-    use core::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::{Ipv4Addr, Ipv6Addr};
     if ipv6 {
         (
             IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),

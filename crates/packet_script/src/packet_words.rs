@@ -1,10 +1,5 @@
 //! The words of a packet.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use base::ip::Ecn;
 use base::tcp::TcpFlags;
 

@@ -1,5 +1,3 @@
-use alloc::string::ToString;
-
 use super::*;
 
 fn check(text: &str, expected: &[&str]) {

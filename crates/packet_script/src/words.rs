@@ -1,10 +1,6 @@
 //! Words of a line, with their columns, and the values in them.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::time::Duration;
 
 /// A word and where it begins.
 #[derive(Clone, Copy, Debug)]

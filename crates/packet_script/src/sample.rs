@@ -1,6 +1,6 @@
 //! What a script may know of a connection, from a [`FlowSample`].
 
-use core::time::Duration;
+use std::time::Duration;
 
 use base::FlowSample;
 

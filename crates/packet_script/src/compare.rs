@@ -1,11 +1,5 @@
 //! What a packet says, and whether it is what a script says.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use base::tcp::TcpFlags;
 
 use super::connection::Connection;

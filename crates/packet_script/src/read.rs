@@ -1,11 +1,6 @@
 //! Reads a script: every line by itself, so that all mistakes are told at once.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::time::Duration;
+use std::time::Duration;
 
 use base::tcp::TcpFlags;
 

@@ -1,4 +1,4 @@
-//! What one side of a bulk transfer costs per superpacket of 64 KiB at MTU 1500, and per segment
+//! What one side of a bulk transfer costs per GSO packet of 64 KiB at MTU 1500, and per segment
 //! where each is a packet by itself, without links and without system calls: receiving is
 //! `handle_packet`, `read_chunks` and `poll_transmit` for the ACKs, sending is `write_chunk`,
 //! `poll_transmit` and `handle_packet` of the ACKs.
@@ -6,7 +6,7 @@
 //! Two hosts talk once, and what each was asked is written down; then each side alone does it
 //! again, which takes the same way because a host depends on its seed and its arguments alone.
 //!
-//! `cargo bench -p tcptailor-stack --bench superpacket` prints a table; `-- SIDE UNIT COUNT` does
+//! `cargo bench -p tcptailor-stack --bench gso_packet` prints a table; `-- SIDE UNIT COUNT` does
 //! one row of it once, for `.ci/instructions`, which counts what [`Side::replay`] takes.
 
 use std::hint::black_box;
@@ -21,35 +21,35 @@ use tcptailor_stack::{
 
 /// What a segment carries at MTU 1500, with timestamps.
 const SEGMENT_BYTES: usize = 1448;
-/// One superpacket, and what a program writes at once.
-const SUPERPACKET_BYTES: usize = 45 * SEGMENT_BYTES;
-/// Time between two rounds: a superpacket each 20 microseconds is 26 Gbit/s.
+/// One GSO packet, and what a program writes at once.
+const GSO_PACKET_BYTES: usize = 45 * SEGMENT_BYTES;
+/// Time between two rounds: a GSO packet each 20 microseconds is 26 Gbit/s.
 const ROUND: Duration = Duration::from_micros(20);
 /// Bytes until buffers and windows have reached their size.
-const WARM_UP_BYTES: usize = 400 * SUPERPACKET_BYTES;
+const WARM_UP_BYTES: usize = 400 * GSO_PACKET_BYTES;
 
 /// What packets carry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// Up to 64 KiB.
-    Superpacket,
+    GsoPacket,
     /// One segment.
     Segment,
 }
 
 impl Unit {
-    const ALL: [Self; 2] = [Self::Superpacket, Self::Segment];
+    const ALL: [Self; 2] = [Self::GsoPacket, Self::Segment];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Superpacket => "superpacket",
+            Self::GsoPacket => "gso_packet",
             Self::Segment => "segment",
         }
     }
 
     const fn bytes(self) -> usize {
         match self {
-            Self::Superpacket => SUPERPACKET_BYTES,
+            Self::GsoPacket => GSO_PACKET_BYTES,
             Self::Segment => SEGMENT_BYTES,
         }
     }
@@ -106,7 +106,7 @@ impl Side {
             id,
             calls: Vec::new(),
             bytes: 0,
-            data: Bytes::from(vec![7; SUPERPACKET_BYTES]),
+            data: Bytes::from(vec![7; GSO_PACKET_BYTES]),
         }
     }
 
@@ -237,7 +237,7 @@ fn main() {
         if !is_chosen(1, unit.name()) {
             continue;
         }
-        let units = count.unwrap_or(10_000 * SUPERPACKET_BYTES / unit.bytes() / 10);
+        let units = count.unwrap_or(10_000 * GSO_PACKET_BYTES / unit.bytes() / 10);
         let (sender, receiver) = transfer(unit, units);
         let row = |name: &str, make: fn(Unit) -> Side, asked: &Asked| {
             if !is_chosen(0, name) {
