@@ -24,8 +24,6 @@ pub(super) struct Unsent {
     pub(super) push: bool,
     /// The writer said that more follows at once (`MSG_MORE`).
     pub(super) more: bool,
-    /// It was formed for segments that a small window makes smaller.
-    is_small: bool,
 }
 
 /// A packet that is sent and not wholly acknowledged.
@@ -94,16 +92,13 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
-    /// The first unsent packet, where it was formed for a small window, takes up to so many bytes
-    /// of the one behind it, and all marks of one that it takes as a whole.
-    pub(super) fn grow_small_head(&mut self, bytes: u64) {
+    /// The first unsent packet takes up to so many bytes of the one behind it, and all marks of one
+    /// that it takes as a whole.
+    pub(super) fn grow_head(&mut self, bytes: u64) {
         let Some(&next) = self.unsent.get(1) else {
             return;
         };
         let head = &mut self.unsent[0];
-        if !head.is_small {
-            return;
-        }
         head.end = next.end.min(head.end + bytes);
         if head.end == next.end {
             head.push |= next.push;
@@ -136,12 +131,13 @@ impl Ledger {
             .is_some_and(|front| front.push && front.end == end)
     }
 
-    /// Whether a packet that was pushed ended at `end`, which is not acknowledged.
-    pub(super) fn was_pushed_at(&self, end: u64) -> bool {
-        let at = self.in_flight.partition_point(|sent| sent.end < end);
-        self.in_flight
-            .get(at)
-            .is_some_and(|sent| sent.end == end && sent.push)
+    /// Whether a packet that was pushed ended in `start..=end`, which is not acknowledged.
+    pub(super) fn was_pushed_in(&self, start: u64, end: u64) -> bool {
+        let from = self.in_flight.partition_point(|sent| sent.end <= start);
+        let packets = self.in_flight.iter().skip(from);
+        packets
+            .take_while(|sent| sent.end <= end)
+            .any(|sent| sent.push)
     }
 
     /// The bytes `start..end`, for the first time or again.
@@ -158,14 +154,12 @@ impl Ledger {
         self.stream.push(chunk);
     }
 
-    /// Begins a packet that ends where the stream ends now; `is_small`: for segments that a small
-    /// window makes smaller.
-    pub(super) fn begin_packet(&mut self, is_small: bool) {
+    /// Begins a packet that ends where the stream ends now.
+    pub(super) fn begin_packet(&mut self) {
         let packet = Unsent {
             end: self.end(),
             push: false,
             more: false,
-            is_small,
         };
         push(&mut self.unsent, packet);
     }

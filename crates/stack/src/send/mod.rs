@@ -97,6 +97,8 @@ pub(crate) struct Sender {
     small_end: u64,
     /// Behind the last urgent byte.
     urgent_end: Mark,
+    /// The FIN left with data that was pushed, and goes on to be (Linux `tcp_trim_head`).
+    is_fin_pushed: bool,
     /// A partial segment that begins in front of it leaves in any case.
     flush_until: u64,
     round: Round,
@@ -154,6 +156,7 @@ impl Sender {
             pushed: FIRST_BYTE,
             small_end: FIRST_BYTE,
             urgent_end: Mark::NONE,
+            is_fin_pushed: false,
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
@@ -277,6 +280,11 @@ impl Sender {
         )
     }
 
+    /// The wait of [`Sender::hold_deadline`] begins anew.
+    pub(crate) const fn restart_hold(&mut self) {
+        self.cork_deadline = None;
+    }
+
     /// How long a corked tail waits while nothing is in flight.
     fn hold_delay(&self, progress: &Progress, rto: Duration) -> Option<Duration> {
         let ceiling = self.settings.small_writes.cork_ceiling?;
@@ -392,7 +400,8 @@ impl Sender {
         }
     }
 
-    fn end_more(&mut self) {
+    /// No more follows at once after all.
+    pub(crate) fn end_more(&mut self) {
         if let Some(tail) = self.ledger.tail_mut() {
             tail.more = false;
         }

@@ -86,7 +86,7 @@ impl Sender {
             };
         }
         let (taken, pause) = match self.settings.send.completion {
-            Completion::Linux => self.write_packets(source, total, progress, sizes),
+            Completion::Linux => self.write_packets(source, total, flags.urgent, progress, sizes),
             Completion::Bsd => {
                 let room = self.room(total, progress);
                 (self.write_stream(source, total.min(room)), None)
@@ -162,6 +162,7 @@ impl Sender {
         &mut self,
         source: &mut Source<'_>,
         total: u64,
+        is_urgent: bool,
         progress: &Progress,
         sizes: &SegmentSizes,
     ) -> (u64, Option<Pause>) {
@@ -174,13 +175,15 @@ impl Sender {
                 if !self.may_start_packet(progress) {
                     break;
                 }
-                self.ledger.begin_packet(sizes.bound_mss() < sizes.mss);
+                self.ledger.begin_packet();
                 room = goal;
             }
             let bytes = room.min(left);
             self.take(source, bytes);
             let end = self.end();
-            let is_pushed = bytes == room && end - self.pushed > half_window;
+            // Nothing of an urgent write leaves before its end is marked.
+            let is_full = bytes == room && !is_urgent;
+            let is_pushed = is_full && end - self.pushed > half_window;
             if is_pushed {
                 self.pushed = end;
             }
@@ -191,7 +194,7 @@ impl Sender {
             tail.end = end;
             tail.push = is_pushed || (tail.push && !is_first);
             left -= bytes;
-            let pause = match bytes == room {
+            let pause = match is_full {
                 true if is_pushed => Some(Pause::All),
                 true if self.ledger.unsent_packets() == 1 => Some(Pause::One),
                 _ => None,
@@ -224,7 +227,7 @@ impl Sender {
                     tail.end = end;
                     tail.push = false;
                 }
-                None => self.ledger.begin_packet(false),
+                None => self.ledger.begin_packet(),
             }
         }
         bytes

@@ -11,13 +11,15 @@ use crate::recv::{AckWanted, Env};
 use crate::send::{SegmentSizes, Source, WriteOutcome};
 
 impl Connection {
-    /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
+    /// What a cork or a promise of more holds leaves, as far as Nagle's algorithm lets it (Linux
+    /// `tcp_push_pending_frames`, after `TCP_NODELAY` and the end of `TCP_CORK`).
     pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
         if self.settings.small_writes.nagle == Nagle::Off {
             self.send.flush();
-            if self.state != State::Closed {
-                self.output(now, shared);
-            }
+        }
+        self.send.end_more();
+        if self.state != State::Closed {
+            self.output(now, shared);
         }
     }
 

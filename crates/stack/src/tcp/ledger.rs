@@ -51,9 +51,8 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
+            push: self.send.retransmits_push(start, data_end, mss),
             fin: end > data_end,
-            urgent: None,
         }
     }
 
@@ -62,6 +61,9 @@ impl Connection {
         let timestamp = self.timestamp(now);
         let range = (outgoing.start, outgoing.sequence_end());
         self.recovery.on_retransmit(now, range, mss, timestamp);
+        if outgoing.fin && outgoing.push {
+            self.send.note_pushed_fin();
+        }
     }
 
     /// Loss recovery has found `bytes` more offsets acknowledged: the sending half releases what it
