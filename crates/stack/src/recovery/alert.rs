@@ -35,8 +35,10 @@ impl LossRecovery {
         match self.state {
             CongestionState::Recovery => self.alert_in_recovery(pass),
             CongestionState::Loss => {
-                self.process_loss(pass);
+                // What a timeout marked is looked at before an undo takes the marks away: the
+                // kernel sets no reordering timer for it then.
                 self.identify_losses(pass);
+                self.process_loss(pass);
                 if self.state == CongestionState::Open || pass.lost_retransmission {
                     self.alert_before_recovery(pass);
                 }

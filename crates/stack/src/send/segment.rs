@@ -209,6 +209,11 @@ impl Sender {
         let start = progress.data_sent();
         let is_closing = self.owes_fin(progress);
         let room = window_end.saturating_sub(start);
+        if let Some(head_end) = self.ledger.head_end()
+            && !of_window
+        {
+            self.ledger.grow_head(mss.saturating_sub(head_end - start));
+        }
         let bytes = match self.ledger.head_end() {
             Some(head_end) => (head_end - start).min(mss),
             None if is_closing => 0,

@@ -166,7 +166,11 @@ impl Sender {
         progress: &Progress,
         sizes: &SegmentSizes,
     ) -> (u64, Option<Pause>) {
-        let goal = u64::from(sizes.size_goal());
+        // A GSO packet cannot say where urgent data ends (Linux `tcp_xmit_size_goal`).
+        let goal = match is_urgent {
+            true => sizes.bound_mss().into(),
+            false => u64::from(sizes.size_goal()),
+        };
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
         while left > 0 {

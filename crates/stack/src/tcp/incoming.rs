@@ -327,7 +327,10 @@ impl Connection {
             return false;
         }
         let was_silent = self.recovery.packets_out() == 0;
-        let is_nothing = was_silent && blocks.is_empty() && !self.size.is_probing();
+        let is_nothing = was_silent
+            && blocks.is_empty()
+            && !self.size.is_probing()
+            && !self.recovery.awaits_probe_ack();
         let outcome = if is_nothing {
             // Whoever only receives has nothing that could be acknowledged.
             self.recovery.on_ack_of_nothing();
