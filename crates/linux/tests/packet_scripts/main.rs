@@ -5,7 +5,7 @@
 //! A script must hold in three of four tries. A try during which a processor was away says nothing
 //! of the kernel, whatever came of it, and does not count. What fails beside the other scripts,
 //! which keep the kernel's timers waiting too, is judged anew alone. `PACKET_SCRIPT=nagle/` runs
-//! those with that in their path, and prints how each did.
+//! those with that in their path, and prints how each did. `walks` has scripts that are drawn.
 
 #[path = "../asking/mod.rs"]
 mod asking;
@@ -16,13 +16,12 @@ mod walks;
 mod wire;
 mod witness;
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use packet_script::{Engine, Observed, PacketScript, observe, run};
+use packet_script::{Engine, PacketScript, run};
 
 use host::KernelHost;
 use witness::Witness;
@@ -182,102 +181,6 @@ fn attempt(script: &PacketScript, witness: &Witness) -> Tried {
         }
     }
     tried
-}
-
-/// What the kernel does in a walk.
-fn walk_on_kernel(script: &PacketScript) -> Vec<Observed> {
-    let play = || {
-        let mut host = KernelHost::create(&script.setup)?;
-        observe(script, &mut host)
-    };
-    // In a thread of its own, which takes its namespace with it.
-    let seen = std::thread::scope(|scope| scope.spawn(play).join());
-    let seen = seen.expect("a walk that panics is a mistake of the test");
-    seen.expect("a walk that the kernel can play")
-}
-
-/// How a walk ended.
-enum Walked {
-    Agrees,
-    Differs(String),
-    /// The kernel did not do the same twice.
-    SaysNothing,
-}
-
-/// How often a walk is tried on the kernel.
-const WALK_TRIES: usize = 6;
-
-/// Compares our stack and the kernel. What differs must be the same on the kernel twice: a walk
-/// lasts seconds, in which a processor may well be away.
-fn walk(seed: u64) -> Walked {
-    let text = walks::script(seed);
-    let script = walks::parse(&text);
-    let ours = walks::on_stack(&script);
-    let mut others: Vec<Vec<Observed>> = Vec::new();
-    for _ in 0..WALK_TRIES {
-        let theirs = walk_on_kernel(&script);
-        let Some(difference) = walks::difference(&ours, &theirs) else {
-            return Walked::Agrees;
-        };
-        let is_same = |other: &Vec<Observed>| walks::difference(other, &theirs).is_none();
-        if others.iter().any(is_same) {
-            return Walked::Differs(format!("{text}{difference}"));
-        }
-        others.push(theirs);
-    }
-    Walked::SaysNothing
-}
-
-/// Seeds that are walked where `WALKS` names no others, as in `WALKS=300..600`.
-const WALKS: Range<u64> = 0..100;
-
-#[test]
-fn random_walks_agree_with_the_kernel() {
-    if let Err(why) = host::may_run() {
-        return asking::skip(why);
-    }
-    let seeds = chosen_walks();
-    let next = AtomicU64::new(seeds.start);
-    let walked = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let row = (seed, walk(seed));
-                    walked.lock().expect("nobody panics with it").push(row);
-                }
-            });
-        }
-    });
-    let mut walked = walked.into_inner().expect("nobody panics with it");
-    walked.sort_by_key(|(seed, _)| *seed);
-    let (mut differ, mut settled) = (Vec::new(), 0);
-    for (seed, how) in &walked {
-        match how {
-            Walked::Agrees => settled += 1,
-            Walked::Differs(how) => {
-                settled += 1;
-                differ.push(*seed);
-                println!("walk {seed} differs:\n{how}");
-            }
-            Walked::SaysNothing => println!("nothing is said of walk {seed}"),
-        }
-    }
-    println!("{} of {settled} walks differ: {differ:?}", differ.len());
-}
-
-fn chosen_walks() -> Range<u64> {
-    let Ok(text) = std::env::var("WALKS") else {
-        return WALKS;
-    };
-    let parsed = text
-        .split_once("..")
-        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    parsed.unwrap_or_else(|| panic!("WALKS is {text}, not like 300..600"))
 }
 
 /// Every script, by its path below `crates/stack/scripts`.

@@ -6,10 +6,15 @@
 //! our stack so far, so that acknowledgments are of data that was sent.
 
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Rng;
 use packet_script::{Happening, Observed, PacketScript, StackHost, observe};
+
+use super::host::KernelHost;
 
 /// Steps of a walk.
 const STEPS: u32 = 30;
@@ -22,8 +27,110 @@ const TIMER_APART_PART: u64 = 16;
 /// How long after the last step it is watched.
 const REST_MS: u64 = 900;
 
+/// What the kernel does in a walk.
+fn walk_on_kernel(script: &PacketScript) -> Vec<Observed> {
+    let play = || {
+        let mut host = KernelHost::create(&script.setup)?;
+        observe(script, &mut host)
+    };
+    // In a thread of its own, which takes its namespace with it.
+    let seen = std::thread::scope(|scope| scope.spawn(play).join());
+    let seen = seen.expect("a walk that panics is a mistake of the test");
+    seen.expect("a walk that the kernel can play")
+}
+
+/// How a walk ended.
+enum Walked {
+    Agrees,
+    Differs(String),
+    /// The kernel did not do the same twice.
+    SaysNothing,
+}
+
+/// How often a walk is tried on the kernel.
+const WALK_TRIES: usize = 6;
+
+/// Compares our stack and the kernel. What differs must be the same on the kernel twice: a walk
+/// lasts seconds, in which a processor may well be away.
+fn walk(seed: u64) -> Walked {
+    let text = script(seed);
+    let script = parse(&text);
+    let ours = on_stack(&script);
+    let mut others: Vec<Vec<Observed>> = Vec::new();
+    for _ in 0..WALK_TRIES {
+        let theirs = walk_on_kernel(&script);
+        let Some(why) = difference(&ours, &theirs) else {
+            return Walked::Agrees;
+        };
+        let is_same = |other: &Vec<Observed>| difference(other, &theirs).is_none();
+        if others.iter().any(is_same) {
+            return Walked::Differs(format!("{text}{why}"));
+        }
+        others.push(theirs);
+    }
+    Walked::SaysNothing
+}
+
+/// Seeds that are walked where `WALKS` names no others, as in `WALKS=300..600`.
+const WALKS: Range<u64> = 0..100;
+/// So many of a hundred walks may differ: what is left is known and rare (docs/conformance.md).
+const DIFFERENT_MAX: usize = 25;
+/// Walks at once; they wait most of the time.
+const THREADS: usize = 48;
+
+#[test]
+fn random_walks_agree_with_the_kernel() {
+    if let Err(why) = super::host::may_run() {
+        return super::asking::skip(why);
+    }
+    let seeds = chosen_walks();
+    let next = AtomicU64::new(seeds.start);
+    let walked = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    let row = (seed, walk(seed));
+                    walked.lock().expect("nobody panics with it").push(row);
+                }
+            });
+        }
+    });
+    let mut walked = walked.into_inner().expect("nobody panics with it");
+    walked.sort_by_key(|(seed, _)| *seed);
+    let (mut differ, mut settled) = (Vec::new(), 0);
+    for (seed, how) in &walked {
+        match how {
+            Walked::Agrees => settled += 1,
+            Walked::Differs(how) => {
+                settled += 1;
+                differ.push(*seed);
+                println!("walk {seed} differs:\n{how}");
+            }
+            Walked::SaysNothing => println!("nothing is said of walk {seed}"),
+        }
+    }
+    let report = format!("{} of {settled} walks differ: {differ:?}", differ.len());
+    println!("{report}");
+    assert!(100 * differ.len() <= DIFFERENT_MAX * settled, "{report}");
+}
+
+fn chosen_walks() -> Range<u64> {
+    let Ok(text) = std::env::var("WALKS") else {
+        return WALKS;
+    };
+    let parsed = text
+        .split_once("..")
+        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    parsed.unwrap_or_else(|| panic!("WALKS is {text}, not like 300..600"))
+}
+
 /// The script of the walk `seed`.
-pub(crate) fn script(seed: u64) -> String {
+fn script(seed: u64) -> String {
     let mut walk = Walk::begin(seed);
     for _ in 0..STEPS {
         walk.step();
@@ -250,19 +357,19 @@ const fn apart_ms(at_ms: u64) -> u64 {
 }
 
 /// What a walk is on our stack.
-pub(crate) fn on_stack(script: &PacketScript) -> Vec<Observed> {
+fn on_stack(script: &PacketScript) -> Vec<Observed> {
     let mut host = StackHost::new(&script.setup).expect("a setup that our stack has");
     observe(script, &mut host).expect("a script that our stack can play")
 }
 
 /// A walk as a script.
-pub(crate) fn parse(text: &str) -> PacketScript {
+fn parse(text: &str) -> PacketScript {
     PacketScript::parse("walk", text).unwrap_or_else(|wrong| panic!("{wrong:?}\n{text}"))
 }
 
 /// The first difference between what the two did; `None`: there is none but the lateness of
 /// timers.
-pub(crate) fn difference(ours: &[Observed], theirs: &[Observed]) -> Option<String> {
+fn difference(ours: &[Observed], theirs: &[Observed]) -> Option<String> {
     for at in 0..ours.len().max(theirs.len()) {
         let (Some(one), Some(other)) = (ours.get(at), theirs.get(at)) else {
             return Some(told(ours, theirs, at));

@@ -35,10 +35,8 @@ impl LossRecovery {
         match self.state {
             CongestionState::Recovery => self.alert_in_recovery(pass),
             CongestionState::Loss => {
-                // What a timeout marked is looked at before an undo takes the marks away: the
-                // kernel sets no reordering timer for it then.
-                self.identify_losses(pass);
                 self.process_loss(pass);
+                self.identify_losses(pass);
                 if self.state == CongestionState::Open || pass.lost_retransmission {
                     self.alert_before_recovery(pass);
                 }

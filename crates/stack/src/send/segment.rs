@@ -365,10 +365,6 @@ impl Sender {
     }
 
     fn segments_max(&self, env: &SendEnv, packets: u32) -> u32 {
-        // A GSO packet cannot say in which of its segments urgent data end.
-        if self.is_urgent(&env.progress) {
-            return 1;
-        }
         let burst = match env.burst_segments {
             0 => u32::MAX,
             segments => segments,
@@ -453,8 +449,15 @@ impl Sender {
     /// (rules 7.1 and 7.2, Linux `tcp_mss_split_point`).
     fn segment_length(&self, head: &Head, env: &SendEnv) -> Result<u64, Limit> {
         let fitting = head.bytes.min(head.usable);
-        if head.burst_bytes <= fitting {
-            return Ok(head.burst_bytes);
+        // A GSO packet cannot say in which of its segments urgent data ends.
+        let is_urgent = self.is_urgent(&env.progress);
+        let most = if is_urgent {
+            head.mss
+        } else {
+            head.burst_bytes
+        };
+        if most <= fitting {
+            return Ok(most);
         }
         let partial = fitting % head.mss;
         let whole = fitting - partial;

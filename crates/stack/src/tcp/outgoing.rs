@@ -497,6 +497,9 @@ impl Connection {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
         segment.seq = self.iss.number(una) - 1;
+        if segment.flags.contains(TcpFlags::URG) {
+            segment.urgent = segment.urgent.saturating_add(1);
+        }
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
