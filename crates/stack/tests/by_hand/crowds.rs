@@ -4,7 +4,7 @@
 use base::SeqNum;
 use base::tcp::SackBlocks;
 use tcptailor_stack::profile::Profile;
-use tcptailor_stack::{IcmpKind, PoolSize, Segment, SegmentOptions};
+use tcptailor_stack::{IcmpKind, MemoryBudget, PoolSize, Segment, SegmentOptions};
 
 use crate::bounds::Holds;
 use crate::crowd::{BACKLOG, Crowd, ordinary, small};
@@ -115,6 +115,9 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     row("zero windows that stay", PEERS, zero_windows)
         .sending()
         .timed(),
+    row("zero windows and long writes", PEERS, long_writes)
+        .sending()
+        .timed(),
     row("zero windows of closed connections", PEERS, orphans)
         .sending()
         .timed(),
@@ -193,8 +196,13 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     },
 ];
 
+/// Memory that bounds nothing of it: the attack is on what a flight costs.
 fn large_flights(profile: Profile) -> Profile {
     let mut profile = small(profile);
+    profile.system.memory = MemoryBudget {
+        pressure_bytes: 48 << 20,
+        max_bytes: 64 << 20,
+    };
     profile.settings.send.buffer.fixed = Some(1 << 20);
     profile.settings.congestion.initial_window = 1000;
     profile.settings.congestion.pacing = false;
@@ -327,6 +335,14 @@ fn zero_windows(crowd: &mut Crowd) {
     crowd.open(PEERS, ordinary());
     close_windows(crowd);
     crowd.fill(4096);
+    crowd.pass(secs(600), true);
+}
+
+/// What is not taken of a write must not stay with what is.
+fn long_writes(crowd: &mut Crowd) {
+    crowd.open(PEERS, ordinary());
+    close_windows(crowd);
+    crowd.fill(1 << 20);
     crowd.pass(secs(600), true);
 }
 

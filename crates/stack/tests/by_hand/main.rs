@@ -9,6 +9,7 @@ mod honest;
 
 mod application;
 mod attacks;
+mod budget;
 mod closing;
 mod forged;
 mod hostile;
