@@ -318,7 +318,7 @@ impl Sender {
     }
 
     /// Bytes of memory that the data takes which was written and not acknowledged, with the records
-    /// that it may get: where losses or another MTU cut a GSO packet to pieces, each segment has one.
+    /// that it may get: where losses or another MTU cut up a GSO packet, each segment has one.
     #[inline]
     pub(crate) fn memory_bytes(&self, progress: &Progress) -> u64 {
         let bytes = self.outstanding_bytes(progress);

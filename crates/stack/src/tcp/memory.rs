@@ -1,5 +1,5 @@
-//! What received and written data takes of the host's memory and of its pool of buffers, and what is
-//! given back where others need it.
+//! What received and written data takes of the host's memory and of its pool of buffers, and what
+//! is given back where others need it.
 
 use base::Instant;
 
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// A connection that its application has let go of is reset where the host's memory is used up,
-    /// and much of it lies here (Linux `tcp_check_oom`, when a socket is closed or its timers fire).
+    /// and much of it lies here (Linux `tcp_check_oom`: it is closed, or one of its timers fires).
     pub(crate) fn give_way(&mut self, now: Instant, shared: &mut Shared) {
         if self.socket.gives_way(shared) && self.state != State::Closed {
             shared.counters.memory_resets += 1;
@@ -138,7 +138,8 @@ impl Connection {
         }
     }
 
-    /// Tells the host what it holds of its memory, after data came in or was read, and of its pool.
+    /// Tells the host what it holds of its memory, after data came in or was read, and of its
+    /// pool.
     pub(super) fn report_memory(&mut self, shared: &mut Shared) {
         self.socket.hold_received(shared, self.recv.memory_bytes());
         self.report_buffers(shared);

@@ -15,4 +15,5 @@ mod forged;
 mod hostile;
 mod opening;
 mod pool;
+mod storms;
 mod waiting;
