@@ -220,6 +220,15 @@ impl Ledger {
         self.stream.release(una);
     }
 
+    /// Nothing is sent any more: the bytes that were not acknowledged are released, though they
+    /// stay counted.
+    pub(super) fn forget(&mut self) {
+        self.stream.forget();
+        self.unsent = VecDeque::new();
+        self.in_flight = VecDeque::new();
+        self.in_flight_segments = 0;
+    }
+
     /// What is counted as it changes equals what is counted anew.
     #[cfg(test)]
     pub(super) fn check_accounts(&self, progress: &Progress) {

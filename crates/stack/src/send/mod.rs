@@ -229,7 +229,7 @@ impl Sender {
             return false;
         }
         self.size.look_at(env);
-        if env.in_flight < env.cwnd {
+        if env.in_flight < env.cwnd && !env.is_tight {
             self.expand_as_linux(env);
         }
         let is_writable = self.is_writable(progress);
@@ -323,6 +323,25 @@ impl Sender {
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
         self.ledger.is_closed()
+    }
+
+    /// Bytes of memory that the data takes which was written and not acknowledged, with the records
+    /// that it may get: where losses or another MTU cut up a GSO packet, each segment has one.
+    #[inline]
+    pub(crate) fn memory_bytes(&self, progress: &Progress) -> u64 {
+        let bytes = self.outstanding_bytes(progress);
+        let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
+        let of_packet = match self.settings.send.accounting {
+            Accounting::Truesize { ratio: _ } => memory::PACKET_OVERHEAD_BYTES,
+            Accounting::Payload | Accounting::Buffers { .. } => memory::SMALL_PACKET_BYTES,
+        };
+        let segments = bytes / u64::from(self.segment_bytes);
+        bytes + (packets as u64 * of_packet).max(segments * memory::SMALL_PACKET_BYTES)
+    }
+
+    /// The connection is over: nothing of the data will be sent.
+    pub(crate) fn forget(&mut self) {
+        self.ledger.forget();
     }
 
     /// Whether a write was refused or cut short, and there was no room since.

@@ -116,6 +116,7 @@ impl Bench {
             peer_mss: 1460,
             window: self.window,
             cc_windows: 2,
+            is_tight: false,
         }
     }
 

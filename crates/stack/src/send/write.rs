@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Sender;
 use super::completion::Sends;
+use super::memory::SMALL_PACKET_BYTES;
 use super::segment::SegmentSizes;
 use crate::host::WriteFlags;
 use crate::progress::{Mark, Progress};
@@ -14,8 +15,6 @@ use crate::progress::{Mark, Progress};
 /// woken for every acknowledged segment otherwise.
 const BSD_LOW_WATER_BYTES: u64 = 2048;
 
-/// What the records of a packet take at most; an mbuf of `FreeBSD` takes as much (`MSIZE`).
-const SMALL_PACKET_BYTES: u64 = 256;
 /// So many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
 const MEMORY_FACTOR: u64 = 8;
 

@@ -396,7 +396,7 @@ impl Connection {
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
     fn on_acked(&mut self, now: Instant, shared: &mut Shared, bytes: u64) {
-        let Released { completed, fin } = self.release_acked(bytes);
+        let Released { completed, fin } = self.release_acked(bytes, shared.memory.is_tight());
         self.report_buffers(shared);
         if completed > 0 {
             self.socket.report(shared, Event::Completed(completed));

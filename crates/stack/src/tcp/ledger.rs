@@ -68,8 +68,9 @@ impl Connection {
 
     /// Loss recovery has found `bytes` more offsets acknowledged: the sending half releases what it
     /// kept of them.
-    pub(super) fn release_acked(&mut self, bytes: u64) -> Released {
-        let env = self.send_memory_env();
+    /// `is_tight`: the host is short of memory.
+    pub(super) fn release_acked(&mut self, bytes: u64, is_tight: bool) -> Released {
+        let env = self.send_memory_env(is_tight);
         let progress = self.recovery.progress();
         let fin = progress.fin_end() == Some(progress.una());
         let data_bytes = bytes - u64::from(fin);

@@ -49,7 +49,7 @@ impl Connection {
                 self.local_queue.block();
             }
             self.hold(now, limit);
-            self.report_buffers(shared);
+            self.report_sent(shared);
             self.offer_room(shared);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
