@@ -97,6 +97,8 @@ pub(crate) const UNREAD_VOTES: f64 = 0.5;
 pub(crate) const WINDOW_SHRINKS_SHARE: f64 = 0.1;
 /// From the sender alone: smaller changes of the window are rounding.
 pub(crate) const WINDOW_SHRINKS_BY: f64 = 0.05;
+/// ... so that a window holds still whose median is at least this share of the largest.
+pub(crate) const HOLDS_STILL: f64 = 1.0 - WINDOW_SHRINKS_BY;
 /// A buffer within this share of its sysctl has reached it.
 pub(crate) const AT_CAP: f64 = 0.9;
 /// A window without scaling.
