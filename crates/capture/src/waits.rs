@@ -248,10 +248,16 @@ impl Waits {
     }
 
     /// A small segment leaves, nothing was in flight, and nothing came: a program wrote it then, or
-    /// the timer of a cork let it go.
+    /// the timer of a cork let it go. A program that waits for answers writes when it has one; of
+    /// another that writes five times a second, nothing tells whether a timer holds it.
     fn of_pause(&mut self, now: Instant, last: Instant, rtt: &Rtt) -> Cause {
-        let since = self.trigger.map_or(last, |trigger| trigger.at.max(last));
-        let waited = now.since(since);
+        let answer = self
+            .trigger
+            .filter(|trigger| trigger.carries_data && trigger.at >= last);
+        let Some(answer) = answer else {
+            return Cause::Application;
+        };
+        let waited = now.since(answer.at);
         let (corked, others) = &mut self.corked;
         // The sender knows its round trips, and so its timeout, before a capture may do: what is
         // not known here makes no other pause a cork's.
@@ -303,9 +309,11 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Sacked;
 
-    /// What the last of several small segments had waited for, each sent so long after the other.
-    fn cause(pause: Duration, rtt: &Rtt) -> Option<Cause> {
+    /// What the last of several small segments had waited for, each sent so long after the answer to
+    /// the one before, or, without `answers`, after that.
+    fn cause_where(answers: bool, pause: Duration, rtt: &Rtt) -> Option<Cause> {
         let mut waits = Waits::default();
         let mut cause = None;
         for number in 0..6_u32 {
@@ -320,8 +328,33 @@ mod tests {
             let held = waits.resolve(&data, (1448, rtt), (0, 0), 0);
             cause = held.map(|held| held.cause);
             waits.sent(&data, (200 * (number + 1)).into(), 1448, None);
+            let ack = Ack {
+                at: data.at,
+                una: (200 * (number + 1)).into(),
+                window: Some(65_535),
+                unscaled: 65_535,
+                carries_data: answers,
+                sacked: Sacked::default(),
+                is_dsack: false,
+                echoes_mark: false,
+            };
+            waits.acked(&ack, 1, true, false);
         }
         cause
+    }
+
+    fn cause(pause: Duration, rtt: &Rtt) -> Option<Cause> {
+        cause_where(true, pause, rtt)
+    }
+
+    #[test]
+    fn a_program_that_waits_for_nobody_writes_when_it_likes() {
+        let timer = Duration::from_millis(201);
+        assert_eq!(cause_where(true, timer, &Rtt::default()), Some(Cause::Cork));
+        assert_eq!(
+            cause_where(false, timer, &Rtt::default()),
+            Some(Cause::Application)
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use base::{CongestionState, FlowSample, Instant, Source};
 
+use super::loss::start_ends;
 use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
     FOLLOWS_SPREAD, LOSSES_SPREAD, LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
@@ -179,8 +180,16 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
 /// between, however the windows were. From one random loss to the next the rate is that of the
 /// windows, which vary. Says at how many losses, and by how much it varies.
 pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
+    let all = losses(view.sender?);
+    let start = start_ends(view.sender?).unwrap_or(Instant::ZERO);
+    let of_start = all.partition_point(|time| *time < start);
+    let later = || drop_at_one_rate(view, &all[of_start..]);
+    drop_at_one_rate(view, &all).or_else(|| (of_start > 0).then(later)?)
+}
+
+/// The same of these losses.
+fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> {
     let sender = view.sender?;
-    let times = losses(sender);
     let lost = sender.counted(|s| s.retrans_total_pkts)? as f64 / times.len().max(1) as f64;
     // Losses that come one by one may do so at one rate by chance, where they are few.
     let enough = if lost >= LOST_TOGETHER {
@@ -192,10 +201,10 @@ pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
         return None;
     }
     let delivered = |s: &FlowSample| s.delivered_pkts;
-    let alone = counted_between(sender, &times, delivered)?;
+    let alone = counted_between(sender, times, delivered)?;
     let mut together = alone.clone();
     for other in to_same_host(view, sender) {
-        if let Some(counts) = counted_between(other, &times, delivered) {
+        if let Some(counts) = counted_between(other, times, delivered) {
             add(&mut together, &counts);
         }
     }

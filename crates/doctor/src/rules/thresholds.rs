@@ -380,6 +380,8 @@ pub(crate) const CUT: f64 = 0.8;
 /// its mean (in virtual time: 0.03 at most where a short queue overflows, 0.12 to 0.5 where losses
 /// are random).
 pub(crate) const STEADY_CUTS: f64 = 0.08;
+/// A slow-start threshold that no loss has set (`TCP_INFINITE_SSTHRESH`), in segments.
+pub(crate) const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
 pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
 /// From so many losses on, the rates between them tell whether a path drops at one rate.
