@@ -254,11 +254,12 @@ impl Waits {
         let answer = self
             .trigger
             .filter(|trigger| trigger.carries_data && trigger.at >= last);
+        let (corked, others) = &mut self.corked;
         let Some(answer) = answer else {
+            *others = others.saturating_add(1);
             return Cause::Application;
         };
         let waited = now.since(answer.at);
-        let (corked, others) = &mut self.corked;
         // The sender knows its round trips, and so its timeout, before a capture may do: what is
         // not known here makes no other pause a cork's.
         let timeout = rtt.srtt().map_or(CORK_TIMER, |_| rtt.rto());
@@ -311,8 +312,8 @@ mod tests {
     use super::*;
     use crate::sender::Sacked;
 
-    /// What the last of several small segments had waited for, each sent so long after the answer to
-    /// the one before, or, without `answers`, after that.
+    /// What the last of several small segments had waited for, each sent so long after the answer
+    /// to the one before, or, without `answers`, after that.
     fn cause_where(answers: bool, pause: Duration, rtt: &Rtt) -> Option<Cause> {
         let mut waits = Waits::default();
         let mut cause = None;

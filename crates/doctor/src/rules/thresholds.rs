@@ -388,6 +388,9 @@ pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
 pub(crate) const ONE_RATE_LOSSES: usize = 4;
 /// ... and from one fewer where so many segments are lost at a time.
 pub(crate) const LOST_TOGETHER: f64 = 4.0;
+/// Losses within so many round trips are one: a bucket that is empty stays so until the window is
+/// cut, and a capture at the receiver sees each gap.
+pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
