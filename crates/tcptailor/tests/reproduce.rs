@@ -365,7 +365,7 @@ fn a_figure_is_drawn_and_printed_as_a_table() {
     assert!(page.contains("P2: round-trip time"));
     let table = text(&run(&["--show", &folder, "--markdown"]));
     assert!(table.contains("| RTT | buffers | virtual |\n"), "{table}");
-    assert!(table.contains("\n**holds** ("), "{table}");
+    assert!(table.contains("\n**pass** ("), "{table}");
     let rows = table.lines().filter(|line| line.contains(" (p99 "));
     assert_eq!(rows.count(), 10, "{table}");
     let data = run(&["--show", &folder, "--markdown", "--json"]);

@@ -127,7 +127,7 @@ fn experiments_come_to_verdicts_by_their_class() {
     };
     check(
         "exact",
-        &format!("{PUBLISHED}{pass}"),
+        &format!("{PUBLISHED}{holds}"),
         near,
         "pass: all expectations passed\n\
          n5 5.66 s | virtual 5.66 s (5.66 s) n=1 pass | kernel 5.65 s (5.60 to 5.70 s) n=2 pass \
@@ -135,7 +135,7 @@ fn experiments_come_to_verdicts_by_their_class() {
     );
     check(
         "calibrated",
-        &format!("{PUBLISHED}{pass}"),
+        &format!("{PUBLISHED}{holds}"),
         near,
         "calibrated: fitted on this number, not a prediction; all expectations passed\n\
          n5 5.66 s | virtual 5.66 s (5.66 s) n=1 pass | kernel 5.65 s (5.60 to 5.70 s) n=2 pass \
@@ -401,7 +401,7 @@ fn a_claim_elsewhere_than_the_published_number_says_how_far() {
 fn a_claim_that_is_not_measured_does_not_hold() {
     let holds = claim("variant = 'n5'", "1s", "6s");
     let check = |more: &str, runs: &[(&str, usize, f64)], expected: &str| {
-        let result = reproduced("shape", &format!("{pass}{more}"), runs);
+        let result = reproduced("shape", &format!("{holds}{more}"), runs);
         assert_eq!(
             format!("{}: {}", result.verdict.words(), result.why),
             expected

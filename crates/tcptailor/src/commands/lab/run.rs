@@ -38,9 +38,9 @@ const AUTO_RUNS: (u32, u32) = (6, 30);
 
 /// Run a scenario: every variant at every point of its sweep.
 ///
-/// Sets up the path, starts two programs, measures, and checks the scenario's expectations. Several
-/// runs are interleaved (first all cells once, then all again) and shown as medians. Timed workloads
-/// have one second of warm-up.
+/// Sets up the path, starts two programs, measures, and checks the scenario's expectations.
+/// Several runs are interleaved (first all cells once, then all again) and shown as medians.
+/// Timed workloads have one second of warm-up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
