@@ -389,10 +389,15 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
             .row(field, shown, expected)
             .row(
                 "bytes_acked",
-                human::rate(rate),
+                format!("{} on average", human::rate(rate)),
                 best.map_or_else(
                     || "the bottleneck rate".into(),
-                    |best| format!("{} at best", human::rate(best)),
+                    |best| {
+                        format!(
+                            "the bottleneck rate: up to {}, the best delivery rate",
+                            human::rate(best)
+                        )
+                    },
                 ),
             )
             .row_if(
