@@ -503,8 +503,8 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Says that urgent data waits behind a closed window: its pointer counts only in a segment that
-    /// is not old (Linux `tcp_write_wakeup`).
+    /// Says that urgent data waits behind a closed window: its pointer counts only in a segment
+    /// that is not old (Linux `tcp_write_wakeup`).
     pub(super) fn send_urgent_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         if self.linux().is_some() && self.send.urgent_pointer(una, una).is_some() {
