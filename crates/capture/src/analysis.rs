@@ -93,6 +93,7 @@ struct Done {
     last: Instant,
     /// How far each end is from the capture.
     near: [Option<Duration>; 2],
+    vantage: Option<Vantage>,
 }
 
 impl Analysis {
@@ -262,6 +263,7 @@ impl Analysis {
             first: flow.first,
             last: flow.last,
             near: [0, 1].map(|end: usize| flow.ends[end].near.min()),
+            vantage: Vantage::of(flow),
         };
         self.done.insert((flow.sends_most().1, flow.serial), done);
         if self.done.len() > self.settings.judged_max {
@@ -344,10 +346,28 @@ impl Analysis {
             self.take(&mut flow, self.ended);
         }
         let most = self.vantages.iter().max_by_key(|(_, packets)| **packets);
-        self.summary.taken = most.map(|(vantage, _)| *vantage);
+        self.summary.taken = match self.is_of_both_ends() {
+            true => Some(Vantage::BothEnds),
+            false => most.map(|(vantage, _)| *vantage),
+        };
         let began = self.began.unwrap_or_default();
         let micros = self.ended.since(began).as_micros();
         self.summary.duration_us = u64::try_from(micros).unwrap_or(u64::MAX);
+    }
+
+    /// Whether of most connections one device is at the sender and another at the receiver.
+    fn is_of_both_ends(&self) -> bool {
+        let mut seen: BTreeMap<FlowKey, BTreeMap<Vantage, u32>> = BTreeMap::new();
+        for done in self.done.values() {
+            // The smaller end comes first, on each device.
+            let of_it = seen.entry(done.tracks[0].key).or_default();
+            of_it.extend(done.vantage.map(|vantage| (vantage, done.device)));
+        }
+        let is_split = |of_it: &&BTreeMap<Vantage, u32>| {
+            let ends = [Vantage::Sender, Vantage::Receiver].map(|end| of_it.get(&end));
+            matches!(ends, [Some(one), Some(other)] if one != other)
+        };
+        2 * seen.values().filter(is_split).count() > seen.len()
     }
 
     /// What a time-sequence plot shows of the connections with most payload, those first; after
@@ -394,6 +414,7 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
         first,
         last,
         near,
+        vantage: _,
     } in done
     {
         for (track, near) in tracks.into_iter().zip(near) {

@@ -1,8 +1,9 @@
 //! Files of packets, or of anything else, that may be compressed, read from their start to their
 //! end once. Whoever opens them hands them over as a reader.
 
+use std::error::Error;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,9 +64,12 @@ impl Input {
         let mut raw = with_whole_start(BufReader::with_capacity(BUFFER_BYTES, counted))?;
         let start = raw.fill_buf()?;
         let reader: Box<dyn BufRead> = if start.starts_with(&GZIP) {
-            decompressed(MultiGzDecoder::new(raw))?
+            decompressed("gzip", MultiGzDecoder::new(raw))?
         } else if start.starts_with(&ZSTD) {
-            decompressed(Frames::new(raw)?)?
+            decompressed(
+                "zstd",
+                Frames::new(raw).map_err(|error| plain("zstd", error))?,
+            )?
         } else {
             Box::new(raw)
         };
@@ -101,9 +105,53 @@ impl Position {
     }
 }
 
-fn decompressed(reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+fn decompressed(format: &'static str, reader: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let reader = Decompressed { format, reader };
     let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     Ok(Box::new(with_whole_start(reader)?))
+}
+
+/// What a decompressor reads, with its errors in words that say what to do.
+struct Decompressed<R> {
+    format: &'static str,
+    reader: R,
+}
+
+impl<R: Read> Read for Decompressed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer);
+        read.map_err(|error| plain(self.format, error))
+    }
+}
+
+/// The error of a decompressor as a sentence. Those of the file itself stay as they are.
+fn plain(format: &str, error: io::Error) -> io::Error {
+    if error.raw_os_error().is_some() || error.kind() == ErrorKind::Interrupted {
+        return error;
+    }
+    if ends_early(&error) {
+        let text = format!("its {format} data ends early: copy the whole file again");
+        return io::Error::new(ErrorKind::UnexpectedEof, text);
+    }
+    let text = format!("its {format} data is damaged: `{format} -t FILE` tests it; copy it again");
+    io::Error::new(ErrorKind::InvalidData, text)
+}
+
+/// Whether it, or what it comes from, says that there should be more.
+fn ends_early(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let of_io = error.downcast_ref::<io::Error>();
+        if of_io.is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        // An error of I/O passes over what it holds.
+        cause = match of_io.and_then(io::Error::get_ref) {
+            Some(held) => Some(held),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 /// The same, whose first bytes come together: a pipe may give one at a time.
@@ -156,6 +204,78 @@ impl<R: BufRead> Read for Frames<R> {
                 return Ok(0);
             }
             *self = Self::new(source)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// Bytes that do not compress to nothing.
+    fn noise() -> Vec<u8> {
+        let mut state = 1_u32;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..300_000).map(next).collect()
+    }
+
+    fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(data).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    /// Frames of raw blocks (RFC 8878, section 3.1.1.2), with a checksum of none.
+    fn zstd(data: &[u8]) -> Vec<u8> {
+        const BLOCK: usize = 100_000;
+        // One segment, with a content size of four bytes.
+        let mut file = [
+            &ZSTD[..],
+            &[0b1010_0000],
+            &(data.len() as u32).to_le_bytes(),
+        ]
+        .concat();
+        let blocks = data.chunks(BLOCK);
+        let last = blocks.len() - 1;
+        for (index, block) in blocks.enumerate() {
+            let head = (block.len() as u32) << 3 | u32::from(index == last);
+            file.extend_from_slice(&head.to_le_bytes()[..3]);
+            file.extend_from_slice(block);
+        }
+        file
+    }
+
+    fn read_all(file: &[u8]) -> io::Result<Vec<u8>> {
+        let mut input = Input::of(Box::new(Cursor::new(file.to_vec())), None)?;
+        let mut data = Vec::new();
+        input.reader.read_to_end(&mut data)?;
+        Ok(data)
+    }
+
+    #[test]
+    fn what_is_compressed_and_cut_is_told_in_a_sentence() {
+        let data = noise();
+        for (format, file) in [("gzip", gzip(&data)), ("zstd", zstd(&data))] {
+            assert!(read_all(&file).expect("whole") == data, "{format}");
+            for end in [5, 100, file.len() / 2, file.len() - 1] {
+                let error = read_all(&file[..end]).expect_err("cut");
+                let expected = format!("its {format} data ends early: copy the whole file again");
+                assert_eq!(error.to_string(), expected, "{end} bytes");
+                assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{end} bytes");
+            }
+            let mut damaged = file.clone();
+            damaged[9..40].fill(0xff);
+            let error = read_all(&damaged).expect_err("damaged").to_string();
+            let begin = format!("its {format} data is damaged: `{format} -t FILE`");
+            assert!(error.starts_with(&begin), "{error}");
         }
     }
 }

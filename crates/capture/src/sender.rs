@@ -391,6 +391,7 @@ impl Sender {
             self.take_window(ack);
         }
         let opens = was_shut && self.window != Some(0);
+        self.waits.has_room(ack.at, self.room(), self.mss());
         if advanced || opens || ack.window.is_some() {
             let acked_all = self.una == self.next;
             self.waits.acked(ack, flight_before, acked_all, opens);

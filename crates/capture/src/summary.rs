@@ -166,6 +166,8 @@ pub enum Vantage {
     Between,
     /// Both ends are on its machine.
     SameHost,
+    /// At each end by a device of its own, as merged captures are.
+    BothEnds,
 }
 
 impl Vantage {
@@ -177,6 +179,7 @@ impl Vantage {
             Self::Receiver => "at the receiver",
             Self::Between => "between sender and receiver",
             Self::SameHost => "on the machine of both ends",
+            Self::BothEnds => "at both ends",
         }
     }
 

@@ -20,7 +20,7 @@ const NAGLE_SHARE: (u32, u32) = (3, 4);
 /// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
-const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(15));
+const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(10));
 /// So many waits of that length, and all but one in so many, are no chance.
 const CORKED: (u32, u32) = (2, 4);
 /// So many small segments that Nagle's algorithm would have held show that it is off.
@@ -72,8 +72,8 @@ struct Sent {
     bytes: u32,
     is_pushed: bool,
     is_partial: bool,
-    /// Room in the other end's window behind it.
-    room: Option<u64>,
+    /// Room in the other end's window behind it, which is below 2^30 (RFC 7323 section 2.3).
+    room: Option<u32>,
 }
 
 /// An ACK after which more may be sent.
@@ -93,6 +93,8 @@ struct Trigger {
 pub(crate) struct Waits {
     last: Option<Sent>,
     trigger: Option<Trigger>,
+    /// When the other end's window last let a full segment out again.
+    opened: Instant,
     /// The congestion window, where the sender used it up last.
     pub(crate) cwnd: Option<u32>,
     /// Offset behind the last small segment.
@@ -126,10 +128,24 @@ impl Waits {
             bytes: data.bytes,
             is_pushed: data.is_pushed || data.ends,
             is_partial,
-            room,
+            room: room.map(|room| u32::try_from(room).unwrap_or(u32::MAX)),
         });
         if is_partial {
             self.small_end = end;
+        }
+    }
+
+    /// An ACK has come, after which the other end's window has this `room` for a segment of `mss`
+    /// bytes.
+    pub(crate) fn has_room(&mut self, at: Instant, room: Option<u64>, mss: u32) {
+        let is_first = |last: &Sent| self.opened <= last.at;
+        let was_shut = |last: &Sent| last.room.is_some_and(|room| room < mss);
+        let waits = self
+            .last
+            .as_ref()
+            .is_some_and(|last| is_first(last) && was_shut(last));
+        if waits && room.is_some_and(|room| room >= u64::from(mss)) {
+            self.opened = at;
         }
     }
 
@@ -185,6 +201,8 @@ impl Waits {
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
+            // The ACK that opened the window is not the last one, or took longer than others do.
+            None if self.was_shut_most(last.at, data.at) => Cause::PeerWindow,
             None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt),
             // More of the same write was there: something paces it, or its host is busy. Where all
             // has arrived, nothing paces so slowly.
@@ -205,8 +223,13 @@ impl Waits {
         Some(held)
     }
 
+    /// Whether the other end's window let nothing out for most of the time between two segments.
+    fn was_shut_most(&self, last: Instant, now: Instant) -> bool {
+        self.opened > last && self.opened.since(last) >= now.since(self.opened)
+    }
+
     fn of_trigger(&self, last: &Sent, trigger: &Trigger, size: Size, flight_pkts: u32) -> Cause {
-        if trigger.opens || last.room.is_some_and(|room| room < u64::from(size.wanted)) {
+        if trigger.opens || last.room.is_some_and(|room| room < size.wanted) {
             return Cause::PeerWindow;
         }
         // What came may be an answer, and this the next question.
@@ -225,16 +248,23 @@ impl Waits {
     }
 
     /// A small segment leaves, nothing was in flight, and nothing came: a program wrote it then, or
-    /// the timer of a cork let it go.
+    /// the timer of a cork let it go. A program that waits for answers writes when it has one; of
+    /// another that writes five times a second, nothing tells whether a timer holds it.
     fn of_pause(&mut self, now: Instant, last: Instant, rtt: &Rtt) -> Cause {
-        let since = self.trigger.map_or(last, |trigger| trigger.at.max(last));
-        let waited = now.since(since);
+        let answer = self
+            .trigger
+            .filter(|trigger| trigger.carries_data && trigger.at >= last);
         let (corked, others) = &mut self.corked;
+        let Some(answer) = answer else {
+            *others = others.saturating_add(1);
+            return Cause::Application;
+        };
+        let waited = now.since(answer.at);
         // The sender knows its round trips, and so its timeout, before a capture may do: what is
         // not known here makes no other pause a cork's.
         let timeout = rtt.srtt().map_or(CORK_TIMER, |_| rtt.rto());
-        let most = timeout.clamp(CORK_TIMER, CORK_TIMER * 2) + CORK_BLUR.1;
-        match (CORK_TIMER - CORK_BLUR.0..=most).contains(&waited) {
+        let timeout = timeout.clamp(CORK_TIMER, CORK_TIMER * 2);
+        match (timeout - CORK_BLUR.0..=timeout + CORK_BLUR.1).contains(&waited) {
             true => *corked = corked.saturating_add(1),
             false => {
                 *others = others.saturating_add(1);
@@ -280,9 +310,11 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Sacked;
 
-    /// What the last of several small segments had waited for, each sent so long after the other.
-    fn cause(pause: Duration, rtt: &Rtt) -> Option<Cause> {
+    /// What the last of several small segments had waited for, each sent so long after the answer
+    /// to the one before, or, without `answers`, after that.
+    fn cause_where(answers: bool, pause: Duration, rtt: &Rtt) -> Option<Cause> {
         let mut waits = Waits::default();
         let mut cause = None;
         for number in 0..6_u32 {
@@ -297,8 +329,33 @@ mod tests {
             let held = waits.resolve(&data, (1448, rtt), (0, 0), 0);
             cause = held.map(|held| held.cause);
             waits.sent(&data, (200 * (number + 1)).into(), 1448, None);
+            let ack = Ack {
+                at: data.at,
+                una: (200 * (number + 1)).into(),
+                window: Some(65_535),
+                unscaled: 65_535,
+                carries_data: answers,
+                sacked: Sacked::default(),
+                is_dsack: false,
+                echoes_mark: false,
+            };
+            waits.acked(&ack, 1, true, false);
         }
         cause
+    }
+
+    fn cause(pause: Duration, rtt: &Rtt) -> Option<Cause> {
+        cause_where(true, pause, rtt)
+    }
+
+    #[test]
+    fn a_program_that_waits_for_nobody_writes_when_it_likes() {
+        let timer = Duration::from_millis(201);
+        assert_eq!(cause_where(true, timer, &Rtt::default()), Some(Cause::Cork));
+        assert_eq!(
+            cause_where(false, timer, &Rtt::default()),
+            Some(Cause::Application)
+        );
     }
 
     #[test]
@@ -308,13 +365,47 @@ mod tests {
         for _ in 0..30 {
             far.sample(millis(40));
         }
-        for rtt in [&Rtt::default(), &far] {
-            assert_eq!(cause(millis(201), rtt), Some(Cause::Cork));
-            assert_eq!(cause(millis(300), rtt), Some(Cause::Application));
-        }
+        let near = Rtt::default();
+        assert_eq!(cause(millis(201), &near), Some(Cause::Cork));
         // The timeout of a path of 40 ms, if it is known to be that.
         assert_eq!(cause(millis(241), &far), Some(Cause::Cork));
-        let unknown = cause(millis(241), &Rtt::default());
-        assert_eq!(unknown, Some(Cause::Application));
+        let others = [
+            (241, &near),
+            (300, &near),
+            (201, &far),
+            (231, &far),
+            (252, &far),
+        ];
+        for (pause, rtt) in others {
+            assert_eq!(
+                cause(millis(pause), rtt),
+                Some(Cause::Application),
+                "{pause}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_window_that_was_shut_for_most_of_a_wait_is_what_held_the_data() {
+        let millis = |count| Instant::ZERO + Duration::from_millis(count);
+        let held = |opened: u64| {
+            let data = |at: Instant, seq| Data {
+                at,
+                seq,
+                bytes: 1448,
+                is_pushed: true,
+                ends: false,
+                stamp: None,
+            };
+            let mut waits = Waits::default();
+            waits.sent(&data(millis(0), 0), 1448, 1448, Some(1000));
+            waits.has_room(millis(opened), Some(99_000), 1448);
+            waits.has_room(millis(opened + 1), Some(400_000), 1448);
+            let next = data(millis(240), 1448);
+            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), 1448);
+            held.map(|held| held.cause)
+        };
+        assert_eq!(held(200), Some(Cause::PeerWindow));
+        assert_eq!(held(20), Some(Cause::Application));
     }
 }

@@ -14,7 +14,7 @@ use core::time::Duration;
 use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
 use crate::rules::thresholds::{
-    MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
+    HOLDS_STILL, MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
 };
 
 /// The counters that must never decrease, with their names.
@@ -318,6 +318,25 @@ impl Timeline {
     /// Largest known value.
     pub fn largest<T: Ord>(&self, read: impl Fn(&FlowSample) -> Option<T>) -> Option<T> {
         self.samples().filter_map(read).max()
+    }
+
+    /// As [`Timeline::largest`]; that of the later half of the watch where most values there are
+    /// close to it. A program may set its buffers when the connection is open, so that the first
+    /// windows tell of others; a window that moves tells of the reader, by the largest it ever had.
+    pub(crate) fn largest_that_holds(
+        &self,
+        read: impl Fn(&FlowSample) -> Option<u32>,
+    ) -> Option<u32> {
+        let middle = self.first()?.at + self.interval() / 2;
+        let later = self.samples().filter(|sample| sample.at >= middle);
+        let mut values: Vec<u32> = later.filter_map(&read).collect();
+        values.sort_unstable();
+        let (most, median) = (values.last(), values.get(values.len() / 2));
+        let holds = |most: u32, median: u32| f64::from(median) >= f64::from(most) * HOLDS_STILL;
+        match most.zip(median) {
+            Some((&most, &median)) if holds(most, median) => Some(most),
+            _ => self.largest(read),
+        }
     }
 
     /// The value below which half of the known ones lie.

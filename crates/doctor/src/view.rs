@@ -339,13 +339,14 @@ impl View<'_> {
             .or_else(|| self.received(|s| s.window_scaling))
     }
 
-    /// Largest window that the receiver offered in the interval, in bytes.
+    /// Largest window that the receiver offered, in bytes; that of the later half of the interval
+    /// where it holds still there.
     pub(crate) fn window_offered(&self) -> Option<u64> {
         self.sender
-            .and_then(|sender| sender.largest(|s| s.snd_wnd_bytes))
+            .and_then(|sender| sender.largest_that_holds(|s| s.snd_wnd_bytes))
             .or_else(|| {
                 self.receiver?
-                    .largest(|s| s.rcv_wnd_bytes.or(s.rcv_ssthresh_bytes))
+                    .largest_that_holds(|s| s.rcv_wnd_bytes.or(s.rcv_ssthresh_bytes))
             })
             // Without scaling the receiver's own figure goes on above what it can say.
             .map(|window| u64::from(window).min(self.window_ceiling().unwrap_or(u64::MAX)))

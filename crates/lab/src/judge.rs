@@ -45,13 +45,13 @@ impl Verdict {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Recorded => "recorded",
-            Self::Holds => "holds",
+            Self::Holds => "pass",
             Self::Calibrated => "calibrated",
             Self::DeviatesAsExpected => "deviates as expected",
             Self::NotRun => "not run",
             Self::NotTested => "not tested",
             Self::NotDistinguishable => "not distinguishable",
-            Self::Fails => "fails",
+            Self::Fails => "fail",
         }
     }
 }
@@ -190,7 +190,7 @@ pub fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> Judged {
         // A ratio is of two noisy numbers, and chance may make one on either side of a bound.
         if is_ratio && (low < min || high > max) {
             let why = format!(
-                "{name} is {}, as claimed, but its interval is {range}, and may be without",
+                "{name} is {}, as expected, but its interval is {range}, and may be without",
                 show_value(unit, median)
             );
             return Judged(Verdict::NotDistinguishable, Some(why));
@@ -255,7 +255,7 @@ pub fn judge_claim(claim: &Expectation, values: &[f64], over: Option<&[f64]>) ->
             Judged(Verdict::Fails, Some(over_nothing(claim.metric, variant)))
         }
         (None, ..) => {
-            let why = format!("{name} was not measured, but is claimed");
+            let why = format!("{name} was not measured, but is expected");
             Judged(Verdict::Fails, Some(why))
         }
     };
@@ -372,20 +372,20 @@ mod tests {
             let told = why.map_or_else(String::new, |why| format!(": {why}"));
             assert_eq!(format!("{}{told}", verdict.words()), expected);
         };
-        check(&[5e6], Some(4e6), Some(6e6), "holds");
-        check(&[5e6], Some(5e6), Some(5e6), "holds");
-        check(&[5e6], None, Some(5e6), "holds");
+        check(&[5e6], Some(4e6), Some(6e6), "pass");
+        check(&[5e6], Some(5e6), Some(5e6), "pass");
+        check(&[5e6], None, Some(5e6), "pass");
         check(
             &[7e6],
             Some(4e6),
             Some(6e6),
-            "fails: duration_us is 7.00 s, claimed at most 6.00 s",
+            "fail: duration_us is 7.00 s, expected at most 6.00 s",
         );
         check(
             &[5.9e6, 6.2e6, 6.3e6],
             None,
             Some(6e6),
-            "not distinguishable: duration_us is 6.20 s, claimed at most 6.00 s; its interval \
+            "not distinguishable: duration_us is 6.20 s, expected at most 6.00 s; its interval \
              is 5.90 to 6.30 s, so it may be within",
         );
         // One of many does not move the interval.
@@ -395,13 +395,13 @@ mod tests {
             ],
             None,
             Some(6e6),
-            "fails: duration_us is 6.20 s, claimed at most 6.00 s",
+            "fail: duration_us is 6.20 s, expected at most 6.00 s",
         );
         check(
             &[900.0],
             Some(40_000.0),
             None,
-            "fails: duration_us is 900 us, claimed at least 40.0 ms",
+            "fail: duration_us is 900 us, expected at least 40.0 ms",
         );
     }
 
@@ -436,26 +436,26 @@ mod tests {
             let told = found.why.map_or_else(String::new, |why| format!(": {why}"));
             assert_eq!(format!("{}{told}", found.verdict.words()), expected);
         };
-        check(claim(None), &[3.0, 4.0], None, "holds");
+        check(claim(None), &[3.0, 4.0], None, "pass");
         check(
             claim(None),
             &[],
             None,
-            "fails: goodput_bps was not measured, but is claimed",
+            "fail: goodput_bps was not measured, but is expected",
         );
         let ratio = || claim(Some("nagle"));
-        check(ratio(), &[6.0], Some(&[2.0]), "holds");
+        check(ratio(), &[6.0], Some(&[2.0]), "pass");
         check(
             ratio(),
             &[4.8],
             Some(&[2.0]),
-            "fails: goodput_bps over that of nagle is 2.40, claimed at least 2.50 (the rate)",
+            "fail: goodput_bps over that of nagle is 2.40, expected at least 2.50 (the rate)",
         );
         check(
             ratio(),
             &[4.8],
             Some(&[0.0]),
-            "fails: goodput_bps of nagle is 0 in some run, and nothing can be divided by it",
+            "fail: goodput_bps of nagle is 0 in some run, and nothing can be divided by it",
         );
     }
 
@@ -497,13 +497,13 @@ mod tests {
             assert_eq!(format!("{}{told}", verdict.words()), expected);
         };
         let around = (Some(0.97), Some(1.03));
-        check(&[100.0], &[100.0], around.0, around.1, "holds");
+        check(&[100.0], &[100.0], around.0, around.1, "pass");
         check(
             &[90.0, 100.0, 120.0, 121.0],
             &[95.0, 98.0, 100.0, 105.0],
             around.0,
             around.1,
-            "not distinguishable: goodput_bps over that of a is 1.11, claimed at most 1.03; its \
+            "not distinguishable: goodput_bps over that of a is 1.11, expected at most 1.03; its \
              interval is 0.90 to 1.25, so it may be within",
         );
         check(
@@ -511,7 +511,7 @@ mod tests {
             &[100.0],
             around.0,
             around.1,
-            "fails: goodput_bps over that of a is 1.10, claimed at most 1.03",
+            "fail: goodput_bps over that of a is 1.10, expected at most 1.03",
         );
         // What is claimed is claimed of the whole interval, whatever the bounds are.
         check(
@@ -519,18 +519,18 @@ mod tests {
             &[100.0, 105.0, 110.0, 100.0, 98.0],
             Some(1.2),
             None,
-            "not distinguishable: goodput_bps over that of a is 1.40, as claimed, but its interval \
+            "not distinguishable: goodput_bps over that of a is 1.40, as expected, but its interval \
              is 0.86 to 1.60, and may be without",
         );
         let told = [1.4, 1.3, 1.5];
-        check(&told, &[1.0, 1.1, 1.0], Some(1.0), None, "holds");
-        check(&[200.0], &[100.0], Some(1.2), None, "holds");
+        check(&told, &[1.0, 1.1, 1.0], Some(1.0), None, "pass");
+        check(&[200.0], &[100.0], Some(1.2), None, "pass");
         check(
             &[110.0],
             &[100.0],
             Some(2.5),
             None,
-            "fails: goodput_bps over that of a is 1.10, claimed at least 2.50",
+            "fail: goodput_bps over that of a is 1.10, expected at least 2.50",
         );
         assert_eq!(Spread::of_ratio(&[1.0], &[0.0]), None);
         assert_eq!(Spread::of(Vec::new()), None);

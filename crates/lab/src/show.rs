@@ -86,7 +86,7 @@ pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-/// What is wrong with a value outside of its bounds: `is 7.00 s, claimed at most 6.00 s`; `None`
+/// What is wrong with a value outside of its bounds: `is 7.00 s, expected at most 6.00 s`; `None`
 /// where it lies within. Two that read the same are told apart in percent.
 pub(crate) fn outside(
     unit: &str,
@@ -100,10 +100,10 @@ pub(crate) fn outside(
     };
     let [shown, claimed] = [value, bound].map(|number| show_value(unit, number));
     Some(match shown == claimed && bound != 0.0 {
-        false => format!("is {shown}, claimed {word} {claimed}"),
+        false => format!("is {shown}, expected {word} {claimed}"),
         true => {
             let percent = (value / bound - 1.0).abs() * 100.0;
-            format!("is {percent:.2} % {beyond} {claimed}, claimed {word} that")
+            format!("is {percent:.2} % {beyond} {claimed}, expected {word} that")
         }
     })
 }
@@ -178,15 +178,15 @@ mod tests {
             7e6,
             Some(4e6),
             Some(6e6),
-            Some("is 7.00 s, claimed at most 6.00 s"),
+            Some("is 7.00 s, expected at most 6.00 s"),
         );
         check(
             3e6,
             Some(4e6),
             None,
-            Some("is 3.00 s, claimed at least 4.00 s"),
+            Some("is 3.00 s, expected at least 4.00 s"),
         );
-        let close = "is 0.07 % below 1.57 s, claimed at least that";
+        let close = "is 0.07 % below 1.57 s, expected at least that";
         check(1.571e6, Some(1.572_1e6), None, Some(close));
     }
 

@@ -162,10 +162,15 @@ fn timestamps(
 
 /// A packet of the host as a script would write it.
 pub(super) fn describe(wire: &Wire, connection: &Connection) -> String {
+    let measured = measured(wire, host_window(wire, connection));
+    format!("{} {measured}", describe_steady(wire, connection))
+}
+
+/// As [`describe`], without what depends on a host's memory and clock: the window and timestamps.
+pub(super) fn describe_steady(wire: &Wire, connection: &Connection) -> String {
     let seq = connection.host_relative(wire.header.seq);
     let ack = connection.peer_relative(wire.header.ack);
-    let blocks = sack(wire, connection);
-    words(wire, seq, ack, (host_window(wire, connection), &blocks))
+    words(wire, seq, ack, &sack(wire, connection))
 }
 
 /// A packet of the peer as a script would write it.
@@ -187,15 +192,18 @@ pub(super) fn describe_in(wire: &Wire, connection: &Connection) -> String {
         .iter()
         .map(relative)
         .collect();
-    words(
-        wire,
-        seq,
-        ack,
-        (u32::from(wire.header.window) << shift, &blocks),
-    )
+    let measured = measured(wire, u32::from(wire.header.window) << shift);
+    format!("{} {measured}", words(wire, seq, ack, &blocks))
 }
 
-fn words(wire: &Wire, seq: i64, ack: i64, (window, sack): (u32, &[(i64, i64)])) -> String {
+fn measured(wire: &Wire, window: u32) -> String {
+    match wire.options.timestamps {
+        Some((value, echo)) => format!("win {window} ts {value} echo {echo}"),
+        None => format!("win {window}"),
+    }
+}
+
+fn words(wire: &Wire, seq: i64, ack: i64, sack: &[(i64, i64)]) -> String {
     const NAMES: [(TcpFlags, &str); 8] = [
         (TcpFlags::SYN, "SYN"),
         (TcpFlags::FIN, "FIN"),
@@ -218,7 +226,6 @@ fn words(wire: &Wire, seq: i64, ack: i64, (window, sack): (u32, &[(i64, i64)])) 
     if wire.header.flags.contains(TcpFlags::ACK) {
         words.push(format!("ack {ack}"));
     }
-    words.push(format!("win {window}"));
     if wire.header.flags.contains(TcpFlags::URG) {
         words.push(format!("urg {}", wire.header.urgent));
     }
@@ -226,11 +233,6 @@ fn words(wire: &Wire, seq: i64, ack: i64, (window, sack): (u32, &[(i64, i64)])) 
     words.extend(options.mss.map(|mss| format!("mss {mss}")));
     words.extend(options.window_scale.map(|shift| format!("wscale {shift}")));
     words.extend(options.sack_permitted.then(|| "sackok".to_owned()));
-    words.extend(
-        options
-            .timestamps
-            .map(|(value, echo)| format!("ts {value} echo {echo}")),
-    );
     if !sack.is_empty() {
         words.push("sack".into());
         words.extend(sack.iter().map(|(start, end)| format!("{start}..{end}")));

@@ -49,5 +49,7 @@ pub use model::{
     TimestampSpec, When, WindowSpec,
 };
 pub use on_stack::StackHost;
-pub use run::{Failure, Icmp, ScriptHost, Value, Wire, WireOptions, pattern, run};
+pub use run::{
+    Failure, Happening, Icmp, Observed, ScriptHost, Value, Wire, WireOptions, observe, pattern, run,
+};
 pub use settings::unknown_setting;

@@ -226,7 +226,7 @@ impl StackHost {
                 self.host.configure(self.now, id, |settings| {
                     result = settings::apply(settings, setting);
                 });
-                if setting.name == "nodelay" && settings::number(&setting.value) != 0 {
+                if releases(setting) {
                     self.host.push(self.now, id);
                 }
             }
@@ -236,6 +236,16 @@ impl StackHost {
             _ => {}
         }
         result.map(|()| CallResult::Done)
+    }
+}
+
+/// Whether Linux pushes what it holds where this is set.
+fn releases(setting: &Setting) -> bool {
+    let is_on = || settings::number(&setting.value) != 0;
+    match setting.name.as_str() {
+        "nodelay" => is_on(),
+        "cork" => !is_on(),
+        _ => false,
     }
 }
 

@@ -15,6 +15,10 @@ use super::model::{
     PacketSpec, SackSpec, Seq, Step, TimestampSpec, When, WindowSpec,
 };
 
+mod observe;
+
+pub use observe::{Happening, Observed, observe};
+
 /// One tick of the timers of Linux with HZ=250.
 const TICK: Duration = Duration::from_millis(4);
 /// What may be early because two clocks are compared.
@@ -120,22 +124,9 @@ impl fmt::Display for Failure {
 /// # Errors
 /// The first difference between what the script says and what the host does.
 pub fn run(script: &PacketScript, host: &mut dyn ScriptHost) -> Result<(), Failure> {
-    let start = host.now();
-    let mut play = Play {
-        script,
-        host,
-        start,
-        previous: start,
-        labels: BTreeMap::new(),
-        connections: BTreeMap::new(),
-        queue: VecDeque::new(),
-        story: String::new(),
-    };
+    let mut play = Play::new(script, host);
     for step in &script.steps {
-        if step
-            .engine
-            .is_some_and(|engine| engine != play.host.engine())
-        {
+        if !play.includes(step) {
             continue;
         }
         if let Err(message) = play.step(step) {
@@ -172,13 +163,39 @@ struct Play<'a> {
 type Told<T> = Result<T, String>;
 
 impl<'a> Play<'a> {
-    fn step(&mut self, step: &'a Step) -> Told<()> {
-        let base = self.base(&step.when);
+    fn new(script: &'a PacketScript, host: &'a mut dyn ScriptHost) -> Self {
+        let start = host.now();
+        Self {
+            script,
+            host,
+            start,
+            previous: start,
+            labels: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            queue: VecDeque::new(),
+            story: String::new(),
+        }
+    }
+
+    /// Whether the step is for this host.
+    fn includes(&self, step: &Step) -> bool {
+        step.engine
+            .is_none_or(|engine| engine == self.host.engine())
+    }
+
+    /// The name of the connection that a step is about, which begins with its first one.
+    fn enter(&mut self, step: &'a Step) -> &'a str {
         let name = step.connection.as_str();
         let index = self.connections.len() as u16;
         self.connections
             .entry(name)
             .or_insert_with(|| Connection::new(index));
+        name
+    }
+
+    fn step(&mut self, step: &'a Step) -> Told<()> {
+        let base = self.base(&step.when);
+        let name = self.enter(step);
         if let Action::Out(spec) = &step.action {
             return self.expect_packet(name, spec, base, &step.when);
         }
@@ -244,24 +261,26 @@ impl<'a> Play<'a> {
     }
 
     fn tell_packet(&mut self, at: Instant, wire: &Wire) -> String {
+        let text = self.account(wire, describe);
+        self.tell(at, &format!("out {text}"));
+        text
+    }
+
+    /// Takes note of a packet, whosever it is, and returns its text.
+    fn account(&mut self, wire: &Wire, text: fn(&Wire, &Connection) -> String) -> String {
         let found = self
             .connections
             .iter_mut()
             .find(|(_, known)| known.owns(wire));
-        let text = match found {
-            Some((name, connection)) => {
-                let known = connection.host_isn.is_some();
-                if !known {
-                    connection.sent(wire);
-                }
-                let text = describe(wire, connection);
-                connection.sent(wire);
-                format!("@{name} {text}")
-            }
-            None => format!("from port {}", wire.header.source_port),
+        let Some((name, connection)) = found else {
+            return format!("from port {}", wire.header.source_port);
         };
-        self.tell(at, &format!("out {text}"));
-        text
+        if connection.host_isn.is_none() {
+            connection.sent(wire);
+        }
+        let text = text(wire, connection);
+        connection.sent(wire);
+        format!("@{name} {text}")
     }
 
     fn tell(&mut self, at: Instant, text: &str) {
@@ -471,7 +490,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn call(&mut self, name: &'a str, call: &Call, wanted: &CallResult) -> Told<()> {
+    fn make_call(&mut self, name: &'a str, call: &Call) -> Told<CallResult> {
         if *call == Call::Connect {
             self.connection(name).opens();
         }
@@ -479,6 +498,11 @@ impl<'a> Play<'a> {
         let now = self.host.now();
         let found = self.host.call(name, remote, call)?;
         self.tell(now, &format!("@{name} {call:?} -> {found:?}"));
+        Ok(found)
+    }
+
+    fn call(&mut self, name: &'a str, call: &Call, wanted: &CallResult) -> Told<()> {
+        let found = self.make_call(name, call)?;
         let asked = match call {
             Call::Write { bytes, .. } | Call::Read { bytes } | Call::Peek { bytes } => {
                 CallResult::Count(*bytes)

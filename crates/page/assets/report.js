@@ -91,6 +91,7 @@
   const plots = document.querySelectorAll("[data-series]");
   for (const element of plots) follow(element);
   const noun = plots.length === 1 ? "plot" : "plots";
-  status.textContent = plots.length + " " + noun + " over time can be read to the point.";
+  if (plots.length > 0)
+    status.textContent = plots.length + " " + noun + " over time can be read to the point.";
   status.dataset.state = "ready";
 })();

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::frame::{self, LEFT, LETTER, RIGHT, n};
+use super::frame::{self, LEFT, LETTER, NAME_HEIGHT, NAME_LETTERS, RIGHT, n};
 use super::scale::{Scale, label};
 
 const BAR: f64 = 19.0;
@@ -10,10 +10,6 @@ const GAP: f64 = 14.0;
 const TOP: f64 = 6.0;
 /// Behind the longest bar, for its number.
 const NUMBER_WIDTH: f64 = 84.0;
-/// Of the name above its bars.
-const NAME_HEIGHT: f64 = 20.0;
-/// Letters of a name that fit beside its bar.
-const NAME_LETTERS: usize = 13;
 /// Letters that fit into the line above bars.
 const LINE_LETTERS: usize = 36;
 /// Around the mark of a published number.

@@ -15,6 +15,11 @@ const WORDS_HEIGHT: f64 = 28.0;
 /// Pixels of a letter, about, at the size of a phone.
 pub(super) const LETTER: f64 = 9.5;
 
+/// Letters of a name that fit at the left of the plot; longer ones stand above what they name, and
+/// take this height.
+pub(super) const NAME_LETTERS: usize = 13;
+pub(super) const NAME_HEIGHT: f64 = 20.0;
+
 /// A picture with its name and what it shows in words.
 pub(super) fn picture(title: &str, words: &str, height: f64, inside: &Markup) -> Markup {
     html! {

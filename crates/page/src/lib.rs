@@ -251,7 +251,9 @@ pub fn render(page: &Page) -> String {
                     p {
                         "Made by tcptailor " (env!("CARGO_PKG_VERSION")) "; all of it stands in \
                          this file. "
-                        span #status { "To read plots to the point needs a script." }
+                        span #status {
+                            @if !book.is_empty() { "To read plots to the point needs a script." }
+                        }
                     }
                 }
                 script type="application/json" id="data" { (PreEscaped(data)) }

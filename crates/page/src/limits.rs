@@ -82,6 +82,20 @@ impl Limits {
         }
     }
 
+    /// The same with these totals, where there are any; what they leave out stands behind them.
+    pub(super) fn with_totals(self, totals: &LimitShares) -> Self {
+        if totals.is_empty() {
+            return self;
+        }
+        let is_told = |(limit, _): &(Option<Limit>, f64)| totals.iter().any(|(l, _)| l == limit);
+        let others = self.totals.iter().filter(|one| !is_told(one));
+        let others = others.map(|(limit, _)| (*limit, 0.0));
+        Self {
+            totals: totals.iter().copied().chain(others).collect(),
+            ..self
+        }
+    }
+
     /// Whether any of them is known.
     pub(super) fn is_known(&self) -> bool {
         self.totals.iter().any(|(limit, _)| limit.is_some())

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::frame::{self, LEFT, RIGHT, n};
+use super::frame::{self, LEFT, NAME_HEIGHT, NAME_LETTERS, RIGHT, n};
 use super::scale::{Scale, label};
 
 const ROW: f64 = 26.0;
@@ -32,13 +32,20 @@ impl Ranges {
     pub(super) fn render(&self) -> Markup {
         let values = self.rows.iter().flat_map(|row| row.quantiles);
         let x = Scale::new(values, true, (LEFT + 8.0, RIGHT - 8.0));
-        let bottom = TOP + ROW * self.rows.len() as f64 + 4.0;
+        let mut names = self.rows.iter().map(|range| range.name.chars().count());
+        let are_beside = names.all(|letters| letters <= NAME_LETTERS);
+        let row = if are_beside { ROW } else { ROW + NAME_HEIGHT };
+        let bottom = TOP + row * self.rows.len() as f64 + 4.0;
         let inside = html! {
             (frame::horizontal(&x, self.unit, bottom))
-            @for (index, row) in self.rows.iter().enumerate() {
-                @let [p50, p90, p99, worst] = row.quantiles.map(|value| x.at(value));
-                @let y = TOP + ROW * (index as f64 + 0.5);
-                text.end x=(n(LEFT - 6.0)) y=(n(y + 4.0)) { (row.name) }
+            @for (index, range) in self.rows.iter().enumerate() {
+                @let [p50, p90, p99, worst] = range.quantiles.map(|value| x.at(value));
+                @let y = TOP + row * (index as f64 + 1.0) - ROW / 2.0;
+                @if are_beside {
+                    text.end x=(n(LEFT - 6.0)) y=(n(y + 4.0)) { (range.name) }
+                } @else {
+                    text x=(n(LEFT + 2.0)) y=(n(y - ROW / 2.0 - 2.0)) { (range.name) }
+                }
                 g.c0 {
                     line.whisker x1=(n(p50)) x2=(n(worst)) y1=(n(y)) y2=(n(y)) {}
                     rect.range x=(n(p50)) y=(n(y - 5.0)) width=(n(p99 - p50)) height="10" {}
@@ -49,17 +56,42 @@ impl Ranges {
                 }
             }
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(bottom + 36.0)) {
-                "median, to the 90th and 99th percentile, worst"
+                "median, to p90 and p99, worst"
             }
         };
         let rows = self.rows.iter().map(|row| {
             let [p50, p90, p99, worst] = row.quantiles.map(|value| label(self.unit, value));
             format!(
-                "{}: median {p50}, 90 % {p90}, 99 % {p99}, worst {worst}",
+                "{}: median {p50}, p90 {p90}, p99 {p99}, worst {worst}",
                 row.name
             )
         });
         let words = rows.collect::<Vec<_>>().join("; ");
         frame::picture(&self.title, &words, bottom + 42.0, &inside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_room_stands_above_its_range() {
+        let check = |name: &str, is_beside: bool| {
+            let range = |name: &str, p50| Range {
+                name: name.into(),
+                quantiles: [p50, 2e3, 3e3, 5e3],
+            };
+            let ranges = Ranges {
+                title: "round trips".into(),
+                unit: "us",
+                rows: vec![range("idle", 1e3), range(name, 2e3)],
+            };
+            let svg = ranges.render().into_string();
+            assert!(svg.contains(&format!(">{name}</text>")), "{svg}");
+            assert_eq!(svg.contains("class=\"end\""), is_beside, "{svg}");
+        };
+        check("under load", true);
+        check("nodelay=on, congestion=bbr", false);
     }
 }

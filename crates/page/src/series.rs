@@ -36,6 +36,9 @@ pub struct Series {
     /// What held between each point and the one before, where more is known of it than what held
     /// for longest: as many as points, or none.
     pub shares: Vec<LimitShares>,
+    /// What held over all the time, where parts of it do not weigh by their length alone; else it
+    /// is summed up from the points.
+    pub totals: LimitShares,
     /// Further lines, in panels of the points or in their own.
     pub curves: Vec<Curve>,
     /// In which time is told.
@@ -151,7 +154,7 @@ impl Series {
             return html! { p.note { (self.title) ": too short for a plot over time." } };
         }
         let panels = self.panels();
-        let limits = Limits::of(&self.points, &self.shares);
+        let limits = Limits::of(&self.points, &self.shares).with_totals(&self.totals);
         let index = book.figures.len();
         book.figures.push(self.data(&panels));
         html! {

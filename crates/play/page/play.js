@@ -77,23 +77,23 @@ const BY_KEY = new Map(SETTINGS.filter((setting) => setting.key).map((setting) =
 
 const PRESETS = [
   { name: "Nagle meets delayed ACKs", about: "Two small writes and an answer: the second write waits for an ACK that the other side delays. B sets TCP_NODELAY.",
-    a: { "workload.kind": "write-write-read", "path.rate": "100mbit", "path.rtt": "1ms" }, b: { "client.nodelay": "on" } },
+    a: { "workload.kind": "write-write-read", "path.rate": "100mbit", "path.rtt": "2ms" }, b: { "client.nodelay": "on" } },
   { name: "NetBurner: a window of five buffers", about: "A small device receives over a long path: its window is its number of buffers. Five of them are 7300 bytes; B is a host of today.",
-    a: { "path.rate": "50mbit", "path.rtt": "10ms", "workload.direction": "up", "server.profile": "netburner", "workload.duration": "2s" }, b: { "server.profile": "linux_6_18" } },
-  { name: "Datacenter: window and product", about: "A link of 2.5 Gbit/s and a round trip of 2 ms hold 625 kB. The window of a receive buffer of 128 KiB is less; B leaves the buffer to the kernel.",
-    a: { "path.rate": "2.5gbit", "path.rtt": "2ms", "path.queue": "1000p", "workload.direction": "down", "workload.duration": "1s", "client.rcvbuf": "128KiB" }, b: { "client.rcvbuf": "" } },
+    a: { "path.rate": "20mbit", "path.rtt": "10ms", "workload.direction": "up", "server.profile": "netburner" }, b: { "server.profile": "linux_6_18" } },
+  { name: "Datacenter: window and product", about: "A link of 1 Gbit/s and a round trip of 5 ms hold 625 kB. The window of a receive buffer of 128 KiB is less; B leaves the buffer to the kernel.",
+    a: { "path.rate": "1gbit", "path.rtt": "5ms", "path.queue": "1000p", "workload.direction": "down", "workload.duration": "1s", "client.rcvbuf": "128KiB" }, b: { "client.rcvbuf": "" } },
   { name: "Winsock: a record for each ACK", about: "A program that waits until each record is acknowledged, and a receiver that delays its ACKs by 200 ms: five records a second. B lets writes complete in the buffer.",
-    a: { "path.rate": "100mbit", "path.rtt": "200us", "client.profile": "winsock", "server.profile": "winsock", "workload.kind": "records", "workload.completion": "acknowledged", "workload.duration": "5s" }, b: { "workload.completion": "written" } },
+    a: { "path.rate": "5mbit", "path.rtt": "200us", "client.profile": "winsock", "server.profile": "winsock", "workload.kind": "records", "workload.completion": "acknowledged" }, b: { "workload.completion": "written" } },
   { name: "Winsock: quotes on two connections", about: "Requests go one way, quotes come back on another connection, so no ACK can ride along. B uses one connection.",
-    a: { "path.rate": "100mbit", "path.rtt": "200us", "client.profile": "winsock", "server.profile": "winsock", "workload.kind": "quotes", "workload.writes": "1", "workload.write_size": "8B", "workload.reply": "32B" }, b: { "workload.one_connection": "on" } },
+    a: { "path.rate": "100mbit", "path.rtt": "2ms", "client.profile": "winsock", "server.profile": "winsock", "workload.kind": "quotes", "workload.writes": "1", "workload.write_size": "8B", "workload.reply": "32B" }, b: { "workload.one_connection": "on" } },
   { name: "FreeBSD 2006: fixed and automatic send buffer", about: "32 KiB in flight per round trip of 80 ms, whatever the link could do. B is what came after automatic sizing.",
-    a: { "path.rate": "100mbit", "path.rtt": "80ms", "path.queue": "1000p", "client.profile": "freebsd_2006", "server.profile": "freebsd_2006", "server.sndbuf": "32KiB", "workload.duration": "5s" }, b: { "server.sndbuf": "" } },
+    a: { "path.rate": "100mbit", "path.rtt": "80ms", "path.queue": "1000p", "client.profile": "freebsd_2006", "server.profile": "freebsd_2006", "server.sndbuf": "32KiB", "workload.duration": "3s" }, b: { "server.sndbuf": "" } },
   { name: "Cork: fifteen writes, one packet", about: "A message of fifteen small writes with TCP_NODELAY is fifteen packets. B corks the socket meanwhile.",
-    a: { "path.rate": "1gbit", "path.rtt": "100us", "workload.kind": "write-write-read", "workload.writes": "15", "workload.write_size": "2B", "workload.reply": "2B", "workload.duration": "1s", "client.nodelay": "on" }, b: { "workload.method": "cork" } },
-  { name: "A queue that is too long", about: "An upload that fills a queue of 1000 packets before a slow link: everything else waits behind it. B uses BBR.",
+    a: { "path.rate": "1gbit", "path.rtt": "5ms", "workload.kind": "write-write-read", "workload.writes": "15", "workload.write_size": "2B", "workload.reply": "2B", "client.nodelay": "on" }, b: { "workload.method": "cork" } },
+  { name: "A queue that is too long", about: "An upload that fills a queue of 200 packets before a slow link: everything else waits behind it. B uses BBR.",
     a: { "path.rate": "2mbit", "path.rtt": "20ms", "path.queue": "200p", "workload.direction": "up", "workload.duration": "10s", "client.congestion": "cubic" }, b: { "client.congestion": "bbr" } },
-  { name: "Losses on a long path", about: "One packet in a thousand is lost by chance, over 80 ms. CUBIC takes each loss for congestion; B uses BBR.",
-    a: { "path.rate": "50mbit", "path.rtt": "80ms", "path.loss": "0.1%", "path.queue": "500p", "workload.direction": "up", "workload.duration": "5s", "client.congestion": "cubic" }, b: { "client.congestion": "bbr" } },
+  { name: "Losses on a long path", about: "Two packets in a thousand are lost by chance, over 80 ms. CUBIC takes each loss for congestion; B uses BBR.",
+    a: { "path.rate": "20mbit", "path.rtt": "80ms", "path.loss": "0.2%", "path.queue": "500p", "workload.direction": "up", "workload.duration": "5s", "client.congestion": "cubic" }, b: { "client.congestion": "bbr" } },
   { name: "A reader that is slow", about: "The receiver reads 16 KiB each 20 ms: the window closes, and no setting of TCP helps. B reads twice as much.",
     a: { "workload.kind": "slow-reader", "path.rate": "100mbit", "path.rtt": "10ms" }, b: { "workload.read_size": "64KiB" } },
 ];
@@ -126,11 +126,25 @@ function readAddress() {
   }
 }
 
-function writeAddress() {
+function address() {
   const told = new URLSearchParams();
   for (const key of BY_KEY.keys()) if (valueOf("a", key) !== first(key)) told.set(key, valueOf("a", key));
   for (const key of BY_KEY.keys()) if (differs(key)) told.set(`b.${key}`, state.b[key]);
-  history.replaceState(null, "", `#${told}`);
+  return `#${told}`;
+}
+
+const writeAddress = () => history.replaceState(null, "", address());
+
+// The situation whose settings these are, so that a link to it shows its words, too.
+function presetOfState() {
+  const kept = { ...state };
+  const wanted = address();
+  const found = PRESETS.findIndex(({ a, b }) => {
+    Object.assign(state, { a, b });
+    return address() === wanted;
+  });
+  Object.assign(state, kept);
+  return found < 0 ? OWN : found;
 }
 
 // The scenario as docs/scenarios.md describes it. What A sets and B leaves to the profile cannot be
@@ -663,7 +677,7 @@ async function start() {
     document.body.dataset.state = "failed";
     return;
   }
-  const useAddress = () => { readAddress(); changed(OWN); };
+  const useAddress = () => { readAddress(); changed(presetOfState()); };
   if (location.hash.length > 1) useAddress();
   else usePreset(0);
   window.onhashchange = useAddress;

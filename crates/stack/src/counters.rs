@@ -68,8 +68,13 @@ pub struct Counters {
     /// Segments dropped because the pool of buffers was empty: data and SYNs that came in, and what
     /// was to leave without data.
     pub pool_drops: u64,
-    /// Segments with data dropped because the host's memory for received data was used up.
+    /// Segments with data dropped because the host's memory was used up.
     pub memory_drops: u64,
+    /// Writes that were refused or cut short because the host's memory was used up.
+    pub memory_write_refusals: u64,
+    /// Closed connections that were reset because the host's memory was used up
+    /// (`TcpExtTCPAbortOnMemory`).
+    pub memory_resets: u64,
     /// Packets behind gaps that connections gave back for others of the host
     /// (`TcpExtOfoPruned` counts the times).
     pub reclaimed: u64,

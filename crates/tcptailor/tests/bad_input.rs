@@ -518,7 +518,10 @@ fn what_changes_nothing_or_is_gone_is_not_in_force() {
         plan
     };
     assert!(text(&user.run(&["status"]).stdout).starts_with("No changes are in force."));
-    assert!(text(&user.run(&["rollback"]).stdout).starts_with("No changes are in force."));
+    assert!(
+        text(&user.run(&["rollback"]).stdout)
+            .starts_with("Nothing to roll back: no changes are in force.")
+    );
     assert!(text(&user.run(&["status", "-a"]).stdout).contains("gone: "));
     user.check(&["apply", &plan], 1, "`ip netns` lists");
 }

@@ -348,5 +348,5 @@ fn the_experiments_hold_in_virtual_time() {
     let table = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{table}");
     // Those with processes and files need a kernel.
-    assert!(table.contains("8 holds, 3 not run"), "{table}");
+    assert!(table.contains("8 pass, 3 not run"), "{table}");
 }

@@ -149,7 +149,11 @@ fn a_stdout_that_takes_no_more_loses_nothing_else() {
             fs::remove_file(&page).expect("a page");
         }
     };
-    check(&[&run[..], &["--jsonl"]].concat(), 3, "claim fails: ");
+    check(
+        &[&run[..], &["--jsonl"]].concat(),
+        3,
+        "expectation failed: ",
+    );
     check(&run, 3, "");
     check(&["lab", "report", &results], 0, "");
     let whole = tcptailor(&[&run[..], &["--jsonl"]].concat());

@@ -141,7 +141,7 @@ fn text_and_json_have_the_same_numbers() {
         let is_shown = |line: &str| line.contains(&shown) && line.contains(row.verdict.words());
         assert!(lines.any(is_shown), "{shown} of {row:?}\n{told}");
     }
-    for part in ["X1 (x1, shape)", "0.180 s", "D-N8", "1 holds"] {
+    for part in ["X1 (x1, shape)", "0.180 s", "D-N8", "1 pass"] {
         assert!(told.contains(part), "{part} is missing in\n{told}");
     }
 }
@@ -153,8 +153,8 @@ fn a_claim_that_fails_is_a_finding() {
     let output = run(&[&file, "--engines", "virtual", "--runs", "1"]);
     let told = text(&output);
     assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("claimed at least 9"), "{told}");
-    assert!(told.contains("fails: x1"), "{told}");
+    assert!(told.contains("expected at least 9"), "{told}");
+    assert!(told.contains("fail: x1"), "{told}");
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn a_figure_is_drawn_and_printed_as_a_table() {
     assert!(page.contains("P2: round-trip time"));
     let table = text(&run(&["--show", &folder, "--markdown"]));
     assert!(table.contains("| RTT | buffers | virtual |\n"), "{table}");
-    assert!(table.contains("\n**holds** ("), "{table}");
+    assert!(table.contains("\n**pass** ("), "{table}");
     let rows = table.lines().filter(|line| line.contains(" (p99 "));
     assert_eq!(rows.count(), 10, "{table}");
     let data = run(&["--show", &folder, "--markdown", "--json"]);

@@ -49,6 +49,8 @@ pub enum FileError {
     },
     /// It ends before its last line.
     CutShort,
+    /// Nothing stands in it.
+    Empty,
 }
 
 impl fmt::Display for FileError {
@@ -56,7 +58,8 @@ impl fmt::Display for FileError {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Line { number, why } => write!(f, "line {number}: {why}"),
-            Self::CutShort => f.write_str("the end is missing: it was cut short"),
+            Self::CutShort => f.write_str("its last lines are missing: copy or record it again"),
+            Self::Empty => f.write_str("the file is empty: record or capture again"),
         }
     }
 }
@@ -372,6 +375,7 @@ impl Reader<'_> {
         match text.last() {
             Some(b'\n') => String::from_utf8(text).map_err(|_| self.wrong("it is not text")),
             _ if text.len() as u64 == LINE_MAX => Err(self.wrong("it is too long")),
+            None if self.number == 1 => Err(FileError::Empty),
             _ => Err(FileError::CutShort),
         }
     }

@@ -1,6 +1,6 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
-use base::{CongestionState, FlowSample, KnobValue, Limit, Live, human};
+use base::{CongestionState, FlowSample, Instant, KnobValue, Limit, Live, human};
 use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if};
@@ -9,10 +9,10 @@ use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{arrives_at_one_rate, drops_at_one_rate};
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
-    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, OVERTAKEN_IN_VAIN,
-    OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, RESPONSE_SLACK,
-    SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS,
-    USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, NO_THRESHOLD,
+    OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD,
+    RESPONSE_SLACK, SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT,
+    STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -27,6 +27,16 @@ const REORDERING_HELP: &str = "No TCP setting helps, because the path has to kee
 /// threshold keeps them.
 pub(crate) struct WindowCuts {
     pub(crate) sizes: Vec<f64>,
+    /// How many of them belong to the beginning of the connection.
+    of_start: usize,
+}
+
+/// Until when losses tell of the slow start of a connection, where that was seen: it overshoots
+/// what the path holds, and the window falls in several steps to what that is.
+pub(crate) fn start_ends(sender: &Timeline) -> Option<Instant> {
+    let threshold = sender.samples().find_map(|s| s.ssthresh_pkts)?;
+    let begins = threshold >= NO_THRESHOLD;
+    begins.then(|| Some(sender.first()?.at + sender.interval() / 4))?
 }
 
 impl WindowCuts {
@@ -34,6 +44,7 @@ impl WindowCuts {
     /// window is cut to the same size again.
     pub(crate) fn of(sender: &Timeline) -> Self {
         let mut sizes: Vec<f64> = Vec::new();
+        let (start, mut of_start) = (start_ends(sender), 0);
         let mut most = 0.0_f64;
         // While one loss is repaired the window may fall below the threshold, and rise to it again.
         let mut repairs = false;
@@ -45,32 +56,34 @@ impl WindowCuts {
             repairs &= sample.congestion_state != Some(CongestionState::Open);
             if cwnd > most * CUT {
                 most = most.max(cwnd);
-            } else if threshold < i32::MAX as u32 {
+            } else if threshold < NO_THRESHOLD {
                 let size = f64::from(threshold);
                 if !repairs || sizes.last() != Some(&size) {
                     sizes.push(size);
+                    of_start += usize::from(start.is_some_and(|start| sample.at < start));
                 }
                 (most, repairs) = (cwnd, true);
             }
         }
-        Self { sizes }
+        Self { sizes, of_start }
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.sizes.iter().sum::<f64>() / self.sizes.len().max(1) as f64
+        mean_of(&self.sizes)
     }
 
     /// Whether the window was cut again and again, each time where it reached the same size: the
     /// path drops at one rate. The smallest threshold that there is tells nothing of the path:
     /// every small window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
-        let mean = self.mean();
-        if mean <= SMALLEST_THRESHOLD {
-            return false;
-        }
-        let squares = self.sizes.iter().map(|size| (size - mean).powi(2));
-        let deviation = (squares.sum::<f64>() / self.sizes.len().max(1) as f64).sqrt();
-        self.sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
+        let steady = |sizes: &[f64]| {
+            let mean = mean_of(sizes);
+            let squares = sizes.iter().map(|size| (size - mean).powi(2));
+            let deviation = (squares.sum::<f64>() / sizes.len().max(1) as f64).sqrt();
+            sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
+        };
+        let is_small = self.mean() <= SMALLEST_THRESHOLD;
+        !is_small && (steady(&self.sizes) || steady(&self.sizes[self.of_start..]))
     }
 
     /// Whether the RTT grows with the window: then a queue is filled that may be too short to raise
@@ -95,6 +108,10 @@ impl WindowCuts {
             && scale > 0.0
             && sum(&|x, y| x * y) / scale >= QUEUE_CORRELATION
     }
+}
+
+fn mean_of(sizes: &[f64]) -> f64 {
+    sizes.iter().sum::<f64>() / sizes.len().max(1) as f64
 }
 
 /// Without SACK (RFC 2018) a sender repairs one loss per round trip.

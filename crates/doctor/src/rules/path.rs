@@ -43,8 +43,11 @@ impl Unanswered {
         if sender.counted(|s| s.bytes_acked)? >= u64::from(mss) {
             return None;
         }
-        let lost =
-            sender.vote_of_all(|s| Some(s.unacked_pkts? > 0 && s.lost_pkts? >= s.unacked_pkts?))?;
+        // A small segment behind a full one that vanished is acknowledged selectively.
+        let lost = sender.vote_of_all(|s| {
+            let missing = s.unacked_pkts?.saturating_sub(s.sacked_pkts.unwrap_or(0));
+            Some(missing > 0 && s.lost_pkts? >= missing)
+        })?;
         let backoff = sender.largest(|s| s.backoff).unwrap_or(0);
         let timeouts = sender.counted(|s| s.rto_total).unwrap_or(0);
         let given_up = backoff >= DEAD_BACKOFF || timeouts >= u64::from(DEAD_BACKOFF);
@@ -386,10 +389,15 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
             .row(field, shown, expected)
             .row(
                 "bytes_acked",
-                human::rate(rate),
+                format!("{} on average", human::rate(rate)),
                 best.map_or_else(
                     || "the bottleneck rate".into(),
-                    |best| format!("{} at best", human::rate(best)),
+                    |best| {
+                        format!(
+                            "the bottleneck rate: up to {}, the best delivery rate",
+                            human::rate(best)
+                        )
+                    },
                 ),
             )
             .row_if(

@@ -114,7 +114,8 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
         && share >= CLOSED_SHARE
     {
         let prompt = CLOSED_TIME.max(sender.srtt()?.saturating_mul(CLOSED_ROUND_TRIPS));
-        let (most, mss) = (sender.largest(|s| s.snd_wnd_bytes)?, sender.mss_bytes()?);
+        let most = sender.largest_that_holds(|s| s.snd_wnd_bytes)?;
+        let mss = sender.mss_bytes()?;
         // It opens and closes: a prompt reader behind a small buffer keeps it at one size.
         if longest >= prompt || most >= mss.saturating_mul(MOVING_WINDOW_SEGMENTS) {
             return Some(format!(
@@ -138,7 +139,7 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
     }
     // A reader that takes much at a time leaves the window closed in most samples.
     // The program that writes may pause as well: only its busy time tells of the reader.
-    let offered = sender.largest(|s| s.snd_wnd_bytes)?;
+    let offered = sender.largest_that_holds(|s| s.snd_wnd_bytes)?;
     let prompt = Rate::of(u64::from(offered), sender.srtt()?);
     let busy = sender
         .interval()

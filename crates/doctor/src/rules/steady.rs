@@ -9,11 +9,12 @@ use core::time::Duration;
 
 use base::{CongestionState, FlowSample, Instant, Source};
 
+use super::loss::start_ends;
 use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
-    FOLLOWS_SPREAD, LOSSES_SPREAD, LOST_TOGETHER, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
-    PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, STEADY_STEP,
-    STEADY_STEPS,
+    FOLLOWS_SPREAD, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER, ONE_RATE_LOSSES,
+    ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS,
+    PROBING_RTT, PROBING_SWING, STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -179,8 +180,16 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
 /// between, however the windows were. From one random loss to the next the rate is that of the
 /// windows, which vary. Says at how many losses, and by how much it varies.
 pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
+    let all = losses(view.sender?);
+    let start = start_ends(view.sender?).unwrap_or(Instant::ZERO);
+    let of_start = all.partition_point(|time| *time < start);
+    let later = || drop_at_one_rate(view, &all[of_start..]);
+    drop_at_one_rate(view, &all).or_else(|| (of_start > 0).then(later)?)
+}
+
+/// The same of these losses.
+fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> {
     let sender = view.sender?;
-    let times = losses(sender);
     let lost = sender.counted(|s| s.retrans_total_pkts)? as f64 / times.len().max(1) as f64;
     // Losses that come one by one may do so at one rate by chance, where they are few.
     let enough = if lost >= LOST_TOGETHER {
@@ -192,10 +201,10 @@ pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
         return None;
     }
     let delivered = |s: &FlowSample| s.delivered_pkts;
-    let alone = counted_between(sender, &times, delivered)?;
+    let alone = counted_between(sender, times, delivered)?;
     let mut together = alone.clone();
     for other in to_same_host(view, sender) {
-        if let Some(counts) = counted_between(other, &times, delivered) {
+        if let Some(counts) = counted_between(other, times, delivered) {
             add(&mut together, &counts);
         }
     }
@@ -217,8 +226,8 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((part(9)? - part(1)?) / median)
 }
 
-/// When losses were found while a connection was watched; several that are repaired together are
-/// one.
+/// When losses were found while a connection was watched; several that are repaired together, or
+/// within a few round trips, are one.
 fn losses(sender: &Timeline) -> Vec<Instant> {
     let repairs = |s: &FlowSample| {
         let state = s.congestion_state;
@@ -228,7 +237,14 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
     let pairs = samples.windows(2);
     let begins =
         |pair: &&[&FlowSample]| repairs(pair[0]) == Some(false) && repairs(pair[1]) == Some(true);
-    pairs.filter(begins).map(|pair| pair[0].at).collect()
+    let together = sender.srtt().unwrap_or_default() * LOSSES_TOGETHER_RTTS;
+    let mut found: Vec<Instant> = Vec::new();
+    for at in pairs.filter(begins).map(|pair| pair[0].at) {
+        if found.last().is_none_or(|last| at.since(*last) >= together) {
+            found.push(at);
+        }
+    }
+    found
 }
 
 /// By how much arrivals differ from one round trip to another in the later half of a watch: from
@@ -500,6 +516,26 @@ mod tests {
         );
         let by_chance = losing([1000, 700, 900, 1300, 800, 1000, 600, 1100]);
         assert_eq!(drops(&by_chance), None);
+    }
+
+    #[test]
+    fn losses_within_a_few_round_trips_are_one() {
+        let once = losing([1000; 8]);
+        let mut twice = Timeline::new();
+        for (look, sample) in once.samples().enumerate() {
+            // Again 80 ms after each.
+            let again = look >= 100 && (8..12).contains(&(look % 100));
+            twice.push(FlowSample {
+                srtt: Some(RTT),
+                congestion_state: match again {
+                    true => Some(CongestionState::Recovery),
+                    false => sample.congestion_state,
+                },
+                ..sample.clone()
+            });
+        }
+        assert_eq!(losses(&once).len(), 7);
+        assert_eq!(losses(&twice), losses(&once));
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub(crate) const UNREAD_VOTES: f64 = 0.5;
 pub(crate) const WINDOW_SHRINKS_SHARE: f64 = 0.1;
 /// From the sender alone: smaller changes of the window are rounding.
 pub(crate) const WINDOW_SHRINKS_BY: f64 = 0.05;
+/// ... so that a window holds still whose median is at least this share of the largest.
+pub(crate) const HOLDS_STILL: f64 = 1.0 - WINDOW_SHRINKS_BY;
 /// A buffer within this share of its sysctl has reached it.
 pub(crate) const AT_CAP: f64 = 0.9;
 /// A window without scaling.
@@ -378,12 +380,17 @@ pub(crate) const CUT: f64 = 0.8;
 /// its mean (in virtual time: 0.03 at most where a short queue overflows, 0.12 to 0.5 where losses
 /// are random).
 pub(crate) const STEADY_CUTS: f64 = 0.08;
+/// A slow-start threshold that no loss has set (`TCP_INFINITE_SSTHRESH`), in segments.
+pub(crate) const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
 pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
 /// From so many losses on, the rates between them tell whether a path drops at one rate.
 pub(crate) const ONE_RATE_LOSSES: usize = 4;
 /// ... and from one fewer where so many segments are lost at a time.
 pub(crate) const LOST_TOGETHER: f64 = 4.0;
+/// Losses within so many round trips are one: a bucket that is empty stays so until the window is
+/// cut, and a capture at the receiver sees each gap.
+pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;

@@ -170,3 +170,23 @@ fn bursts_are_split_at_gaps_longer_than_the_timeout() {
     assert_eq!(windows, [(Some(10), Some(40)), (Some(10), Some(20))]);
     assert_eq!(bursts[0].end, Instant::from_nanos(200_000_000));
 }
+
+#[test]
+fn a_window_that_holds_still_is_not_that_of_the_beginning() {
+    let window = |millis: u64, window: Option<u32>| FlowSample {
+        snd_wnd_bytes: window,
+        ..at(millis)
+    };
+    let largest = |later: &[Option<u32>]| {
+        let handshake = [window(0, Some(65_160)), window(10, Some(65_160))];
+        let later = later.iter().copied().cycle();
+        let rest = (2..20)
+            .zip(later)
+            .map(|(look, bytes)| window(look * 10, bytes));
+        timeline(handshake.into_iter().chain(rest)).largest_that_holds(|s| s.snd_wnd_bytes)
+    };
+    assert_eq!(largest(&[Some(20_480)]), Some(20_480));
+    let moves = [Some(20_480), Some(4096), Some(8192)];
+    assert_eq!(largest(&moves), Some(65_160), "a reader moves it");
+    assert_eq!(largest(&[None]), Some(65_160), "nothing else tells");
+}

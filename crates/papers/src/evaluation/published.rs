@@ -60,7 +60,7 @@ pub(super) fn departures(
                     && (is_off(published.value, spread.median)
                         || claims.any(|claim| !claim.contains(published.value))) =>
             {
-                Some(format!("holds, {}", off(published.value, spread.median)))
+                Some(format!("pass, {}", off(published.value, spread.median)))
             }
             _ => None,
         };

@@ -104,7 +104,7 @@ fn changed_bounds(row: &NumberRow) -> impl Iterator<Item = String> + '_ {
     changed.map(move |claim| {
         let bounds = words::claim(&row.unit, claim);
         let history = claim.history.join("; ");
-        format!("{name}, claimed {bounds}: the claim was changed, {history}")
+        format!("{name}, expected {bounds}: the expectation was changed, {history}")
     })
 }
 
@@ -202,7 +202,7 @@ pub(crate) mod tests {
             reason: String::new(),
             history: vec!["2026-11-22: at most 5 s before; it took longer".into()],
         }];
-        let expected = "a, duration, claimed kernel: at most 6.00 s: the claim was changed, \
+        let expected = "a, duration, expected kernel: at most 6.00 s: the expectation was changed, \
                         2026-11-22: at most 5 s before; it took longer";
         assert_eq!(of_numbers(&experiment), [expected]);
     }

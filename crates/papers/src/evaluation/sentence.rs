@@ -17,12 +17,12 @@ pub(super) fn why(
     let open = open(rows) + &elsewhere(rows);
     match verdict {
         Verdict::Recorded => match rows.iter().all(|row| row.claims.is_empty()) {
-            true => "measured; nothing is claimed".into(),
+            true => "measured; no expectation".into(),
             false => format!("measured{open}"),
         },
-        Verdict::Holds => format!("what is claimed came out{}{open}", off(class, rows)),
+        Verdict::Holds => format!("all expectations passed{}{open}", off(class, rows)),
         Verdict::Calibrated => {
-            format!("fitted on this number, not a prediction; what is claimed holds{open}")
+            format!("fitted on this number, not a prediction; all expectations passed{open}")
         }
         Verdict::DeviatesAsExpected => format!("{}{open}", deviation(rows)),
         Verdict::NotRun => {
@@ -120,7 +120,7 @@ fn off(class: Class, rows: &[NumberRow]) -> String {
 /// That what was published does not come out.
 fn deviation(rows: &[NumberRow]) -> String {
     if rows.iter().all(|row| row.published.is_none()) {
-        return "what the document states, without a number, is not what comes out: see the claims"
+        return "what the document states, without a number, is not what comes out: see the expectations"
             .into();
     }
     let reasons = reasons(rows);

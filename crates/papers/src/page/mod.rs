@@ -57,7 +57,7 @@ fn reproduction(
         }
     }
     page::render(&Page {
-        title: "What was published, and what comes out here".into(),
+        title: "Published and reproduced results".into(),
         lead: "Every experiment of the documents that tcptailor grew from, on each engine that \
                can run it, beside the numbers that were printed."
             .into(),
@@ -188,7 +188,7 @@ fn table(experiment: &ExperimentResult) -> Table {
     head.push("number".into());
     head.extend(has_published.then(|| "published".into()));
     head.extend(engines.iter().map(ToString::to_string));
-    head.extend(["verdict", "claimed"].map(Into::into));
+    head.extend(["verdict", "expected"].map(Into::into));
     let row = |row: &NumberRow| {
         let mut cells = Vec::new();
         cells.extend(has_cells.then(|| Cell::text(cell_name(row))));

@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 use base::settings::SocketSettings;
 use base::{FlowSample, Instant, KnobError, KnobValue, find_knob};
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::incoming::is_many;
 use super::sockets::Kind;
@@ -17,6 +18,11 @@ use crate::Arc;
 use crate::packet::Payload;
 use crate::tcp::counters::ConnectionCounters;
 use crate::tcp::{Arrived, Connection, Opening};
+
+/// Bytes of a write that are copied at once: a GSO packet.
+const COPY_BYTES: usize = 65_536;
+/// The same where the memory of the host is scarce.
+const COPY_BYTES_OF_LITTLE: usize = 4096;
 
 impl Host {
     /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
@@ -143,8 +149,16 @@ impl Host {
     /// # Errors
     /// [`WriteError`]; with [`WriteError::Full`] an [`Event::Writable`](crate::Event) follows.
     pub fn write(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Result<usize, WriteError> {
-        let chunk = Bytes::copy_from_slice(bytes);
-        self.write_chunk(now, id, chunk, WriteFlags::default())
+        // Of a write that is cut short no more is kept than the last copy that is taken in part.
+        let copy_bytes = match self.shared.memory.is_plenty() {
+            true => COPY_BYTES,
+            false => COPY_BYTES_OF_LITTLE,
+        };
+        let copies: SmallVec<[Bytes; 4]> = bytes
+            .chunks(copy_bytes)
+            .map(Bytes::copy_from_slice)
+            .collect();
+        self.write_vectored(now, id, &copies, WriteFlags::default())
     }
 
     /// As [`Host::write`], without copying: takes what fits from the front of `chunk`.
@@ -272,6 +286,7 @@ impl Host {
             self.close_listener(now, id);
         } else if let Some(connection) = self.sockets.connection(id) {
             connection.close(now, &mut self.shared);
+            connection.give_way(now, &mut self.shared);
             self.settle(now, id.index);
         }
     }

@@ -105,7 +105,7 @@ pub struct HostSettings {
     pub coarse_above_ticks: u32,
     /// Shared packet buffers; `None`: memory is bounded by the connections' buffers alone.
     pub pool: Option<PoolSize>,
-    /// What all connections together may keep of received data.
+    /// What all connections together may keep of received and of written data.
     pub memory: MemoryBudget,
     /// Ephemeral ports, first and last (RFC 6056).
     pub ports: (u16, u16),
@@ -133,10 +133,11 @@ pub struct HostSettings {
     pub answers_per_second: u32,
 }
 
-/// Memory of received data that was not read yet or waits behind a gap, of all connections of a
-/// host, with what its packets take beside their bytes (Linux `net.ipv4.tcp_mem`, which counts
-/// what is sent, too). Beyond the limit each connection may still take the one segment that its
-/// application waits for, so that none ever stands still.
+/// Memory of received data that was not read yet or waits behind a gap, and of written data that is
+/// not acknowledged, of all connections of a host, with what packets take beside their bytes (Linux
+/// `net.ipv4.tcp_mem`). Beyond the limit each connection may still take the one segment that its
+/// application waits for, and write as much as 4096 bytes of memory hold, so that none ever stands
+/// still; one that its application has closed and whose peer does not take what is left is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
     /// Bytes above which buffers stop growing, and only connections that hold less than an equal

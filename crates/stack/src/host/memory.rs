@@ -1,12 +1,13 @@
-//! What all connections of a host may keep of received data together, and who gives when it is too
-//! much (Linux `tcp_mem`).
+//! What all connections of a host may keep together of received data and of written data that is
+//! not acknowledged, and who gives when it is too much (Linux `tcp_mem`).
 //!
-//! Below the pressure mark everybody takes what its own buffer allows. Above it buffers stop
+//! Below the pressure mark everybody takes what its own buffers allow. Above it buffers stop
 //! growing, and only those may take more that hold less than an equal share. At the limit nobody
-//! may, except for the one segment that a connection's application waits for. Whoever is refused
-//! has given its data behind gaps before, which the peer still has (RFC 2018 section 8); where one
-//! that holds less than its share is refused for others, those that hold more than half of theirs
-//! give.
+//! may, except for the one segment that a connection's application waits for, and for a few bytes
+//! of each connection that writes. Whoever is refused received data has given its data behind gaps
+//! before, which the peer still has (RFC 2018 section 8); where one that holds less than its share
+//! is refused for others, those that hold more than half of theirs give. What was written nobody
+//! else has: only a connection that its application has let go of gives it, with itself.
 
 use core::time::Duration;
 
@@ -18,6 +19,14 @@ use super::config::MemoryBudget;
 const PACKET_BYTES: u64 = 256;
 /// More than any packet takes, a GSO packet of the smallest segments included.
 const PLENTY_BYTES: u64 = 128 << 20;
+/// Written data that each connection may hold, whatever others hold (Linux
+/// `net.ipv4.tcp_wmem[0]`, `tcp_wmem_schedule`).
+const WRITE_FLOOR_BYTES: u64 = 4096;
+/// A program is not woken for less room than this, unless it wants less.
+const WRITE_LOW_WATER_BYTES: u64 = 1024;
+/// Written data with which an orphan does not give way (Linux `SOCK_MIN_SNDBUF`,
+/// `tcp_out_of_memory`).
+const ORPHAN_BYTES: u64 = 4608;
 /// After a search for something to give was in vain, the next one waits.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
@@ -25,7 +34,63 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 /// nothing to give must not cost a look at all of them for each packet.
 const SEARCH_SLOTS_MAX: u32 = 1024;
 
-/// The memory of received data of a host, counted.
+/// Memory of one connection that its host knows of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Of received data that was not read.
+    received: u32,
+    /// Of written data that was not acknowledged.
+    sent: u32,
+}
+
+impl Held {
+    pub(super) const NONE: Self = Self {
+        received: 0,
+        sent: 0,
+    };
+
+    /// The same with so much received data; `None`: it is as much.
+    #[inline]
+    pub(super) const fn with_received(self, bytes: u64) -> Option<Self> {
+        let received = clamped(bytes);
+        if received == self.received {
+            return None;
+        }
+        Some(Self { received, ..self })
+    }
+
+    /// The same with so much written data; `None`: it is as much.
+    #[inline]
+    pub(super) const fn with_sent(self, bytes: u64) -> Option<Self> {
+        let sent = clamped(bytes);
+        if sent == self.sent {
+            return None;
+        }
+        Some(Self { sent, ..self })
+    }
+
+    /// Both together.
+    pub(super) const fn total(self) -> u64 {
+        self.received as u64 + self.sent as u64
+    }
+
+    /// Whether a connection that nobody wants any more holds too much where nothing is left.
+    pub(crate) const fn is_much_for_an_orphan(self) -> bool {
+        self.sent as u64 > ORPHAN_BYTES
+    }
+}
+
+/// More than 4 GiB are not told apart.
+#[inline]
+const fn clamped(bytes: u64) -> u32 {
+    if bytes > u32::MAX as u64 {
+        u32::MAX
+    } else {
+        bytes as u32
+    }
+}
+
+/// The memory of a host for received and for written data, counted.
 #[derive(Debug)]
 pub(crate) struct Memory {
     budget: MemoryBudget,
@@ -129,17 +194,46 @@ impl Memory {
         self.used.saturating_add(PLENTY_BYTES) <= self.budget.pressure_bytes
     }
 
-    /// Whether a connection that holds `held` may take `more`.
-    pub(crate) fn grant(&self, held: u64, more: u64) -> Grant {
+    /// The same for a write of so many bytes.
+    pub(crate) const fn is_plenty_for(&self, bytes: u64) -> bool {
+        bytes <= PLENTY_BYTES && self.is_plenty()
+    }
+
+    /// Whether next to nothing is left.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.used.saturating_add(WRITE_FLOOR_BYTES) > self.budget.max_bytes
+    }
+
+    /// Whether a connection that holds `held` may take `more` received data.
+    pub(crate) fn grant(&self, held: Held, more: u64) -> Grant {
         let used = self.used.saturating_add(more);
         if used <= self.budget.pressure_bytes {
             return Grant::Free;
         }
-        match held + more <= self.share() {
+        match held.total() + more <= self.share() {
             true if used <= self.budget.max_bytes => Grant::Tight,
             true => Grant::Starved,
             false => Grant::Refused,
         }
+    }
+
+    /// Bytes that a connection that holds `held` may write of so many; all of them where it may
+    /// write more.
+    pub(crate) fn room_to_write(&self, held: Held, wanted: u64) -> u64 {
+        let free = self.budget.pressure_bytes.saturating_sub(self.used);
+        let left = self.budget.max_bytes.saturating_sub(self.used);
+        let of_share = self.share().saturating_sub(held.total()).min(left);
+        let of_floor = WRITE_FLOOR_BYTES.saturating_sub(held.sent.into());
+        let room = free.max(of_share).max(of_floor).min(wanted);
+        match room < wanted.min(WRITE_LOW_WATER_BYTES) {
+            true => 0,
+            false => room,
+        }
+    }
+
+    /// Whether a program whose connection holds `held` and that waits to write may do so.
+    pub(crate) fn has_room_to_write(&self, held: Held) -> bool {
+        self.room_to_write(held, WRITE_LOW_WATER_BYTES) > 0
     }
 
     /// An equal share of the limit.
@@ -149,7 +243,8 @@ impl Memory {
     }
 
     /// A connection that held `before` holds `now`.
-    pub(crate) const fn set_held(&mut self, before: u64, now: u64) {
+    pub(crate) const fn set_held(&mut self, before: Held, now: Held) {
+        let (before, now) = (before.total(), now.total());
         self.used = self.used + now - before;
         self.holders = self.holders + (now > 0) as u64 - (before > 0) as u64;
     }
@@ -185,21 +280,57 @@ mod tests {
             pressure_bytes: 600,
             max_bytes: 1000,
         });
-        assert_eq!(memory.grant(0, 600), Grant::Free);
-        memory.set_held(0, 500);
-        memory.set_held(0, 50);
+        let held = |received, sent| Held { received, sent };
+        let none = Held::NONE;
+        assert_eq!(memory.grant(none, 600), Grant::Free);
+        memory.set_held(none, held(200, 300));
+        memory.set_held(none, held(50, 0));
         assert!(!memory.is_tight());
-        assert_eq!(memory.grant(500, 50), Grant::Free);
-        assert_eq!(memory.grant(500, 51), Grant::Refused);
-        assert_eq!(memory.grant(50, 100), Grant::Tight);
-        memory.set_held(500, 900);
+        assert_eq!(memory.grant(held(200, 300), 50), Grant::Free);
+        assert_eq!(memory.grant(held(200, 300), 51), Grant::Refused);
+        assert_eq!(memory.grant(held(50, 0), 100), Grant::Tight);
+        memory.set_held(held(200, 300), held(200, 700));
         assert!(memory.is_tight());
         assert_eq!((memory.used(), memory.share()), (950, 500));
-        assert_eq!(memory.grant(50, 50), Grant::Tight);
-        assert_eq!(memory.grant(50, 51), Grant::Starved);
-        memory.set_held(900, 0);
-        memory.set_held(50, 0);
+        assert_eq!(memory.grant(held(50, 0), 50), Grant::Tight);
+        assert_eq!(memory.grant(held(50, 0), 51), Grant::Starved);
+        memory.set_held(held(200, 700), none);
+        memory.set_held(held(50, 0), none);
         assert_eq!((memory.used(), memory.share()), (0, 1000));
+    }
+
+    #[test]
+    fn who_may_write_more() {
+        let mut memory = Memory::new(MemoryBudget {
+            pressure_bytes: 60_000,
+            max_bytes: 100_000,
+        });
+        let sent = |sent| Held { received: 0, sent };
+        let none = Held::NONE;
+        memory.set_held(none, sent(50_000));
+        // Up to the pressure mark what it likes, and so many that a share is reached.
+        assert_eq!(memory.room_to_write(sent(50_000), 1 << 20), 50_000);
+        memory.set_held(none, sent(20_000));
+        assert_eq!(memory.room_to_write(sent(50_000), 10_000), 0);
+        assert_eq!(memory.room_to_write(sent(20_000), 1 << 20), 30_000);
+        assert_eq!(memory.room_to_write(sent(20_000), 7), 7);
+        memory.set_held(sent(20_000), sent(49_500));
+        // Little room is for who wants no more.
+        assert_eq!(memory.room_to_write(sent(49_500), 5000), 0);
+        assert_eq!(memory.room_to_write(sent(49_500), 500), 500);
+        memory.set_held(none, sent(1000));
+        assert!(memory.is_exhausted());
+        // The floor is everybody's.
+        assert_eq!(memory.room_to_write(sent(1000), 1 << 20), 3096);
+        assert_eq!(memory.room_to_write(sent(3500), 1 << 20), 0);
+        assert!(memory.has_room_to_write(sent(3000)));
+        assert!(!memory.has_room_to_write(sent(3500)));
+        // Received data does not count against it.
+        let reader = Held {
+            received: 1 << 20,
+            sent: 0,
+        };
+        assert_eq!(memory.room_to_write(reader, 1 << 20), 4096);
     }
 
     #[test]

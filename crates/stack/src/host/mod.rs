@@ -320,6 +320,7 @@ impl Host {
             match self.sockets.kind_at(index) {
                 Kind::Connection(connection) => {
                     connection.handle_timeout(now, &mut self.shared);
+                    connection.give_way(now, &mut self.shared);
                     self.settle(now, index);
                 }
                 Kind::TimeWait(_) => self.end_time_wait(index),
@@ -352,8 +353,8 @@ impl Host {
         self.shared.pool.state()
     }
 
-    /// Bytes of memory that received data takes which was not read yet or waits behind a gap, of
-    /// all connections; [`HostSettings::memory`] bounds them.
+    /// Bytes of memory of all connections: of received data that was not read yet or waits behind a
+    /// gap, and of written data that is not acknowledged. [`HostSettings::memory`] bounds them.
     #[must_use]
     pub const fn memory_bytes(&self) -> u64 {
         self.shared.memory.used()

@@ -5,7 +5,7 @@
 //! is decided here.
 
 use super::config::{Event, Failure, SocketId};
-use super::memory::Grant;
+use super::memory::{Grant, Held};
 use super::shared::Shared;
 
 /// Who has a connection.
@@ -44,8 +44,8 @@ pub(crate) struct Socket {
     told_readable: bool,
     /// The application has let go of it: nobody reads any more.
     is_orphan: bool,
-    /// Memory of received data that the host knows of.
-    memory_held: u64,
+    /// Memory that the host knows of.
+    memory_held: Held,
 }
 
 impl Socket {
@@ -61,7 +61,7 @@ impl Socket {
             is_pool_waiter: false,
             told_readable: false,
             is_orphan: false,
-            memory_held: 0,
+            memory_held: Held::NONE,
         }
     }
 
@@ -206,17 +206,46 @@ impl Socket {
         shared.memory.grant(self.memory_held, more)
     }
 
+    /// Bytes of so many that the host lets its application write.
+    pub(crate) fn room_to_write(&self, shared: &Shared, wanted: u64) -> u64 {
+        shared.memory.room_to_write(self.memory_held, wanted)
+    }
+
+    /// Whether the host lets its application write, which waits to do so.
+    pub(crate) fn has_room_to_write(&self, shared: &Shared) -> bool {
+        shared.memory.has_room_to_write(self.memory_held)
+    }
+
     /// Whether it holds more than so much memory.
     pub(crate) const fn holds_more_than(&self, much: u64) -> bool {
-        self.memory_held > much
+        self.memory_held.total() > much
+    }
+
+    /// Whether nobody wants it any more, and it holds what the host has no more of (Linux
+    /// `tcp_check_oom`).
+    pub(crate) const fn gives_way(&self, shared: &Shared) -> bool {
+        self.is_orphan && shared.memory.is_exhausted() && self.memory_held.is_much_for_an_orphan()
     }
 
     /// From now on it holds so much memory with received data.
-    pub(crate) const fn hold_memory(&mut self, shared: &mut Shared, held: u64) {
-        if held != self.memory_held {
-            shared.memory.set_held(self.memory_held, held);
-            self.memory_held = held;
+    #[inline]
+    pub(crate) fn hold_received(&mut self, shared: &mut Shared, bytes: u64) {
+        if let Some(held) = self.memory_held.with_received(bytes) {
+            self.hold(shared, held);
         }
+    }
+
+    /// From now on it holds so much memory with written data.
+    #[inline]
+    pub(crate) fn hold_sent(&mut self, shared: &mut Shared, bytes: u64) {
+        if let Some(held) = self.memory_held.with_sent(bytes) {
+            self.hold(shared, held);
+        }
+    }
+
+    const fn hold(&mut self, shared: &mut Shared, held: Held) {
+        shared.memory.set_held(self.memory_held, held);
+        self.memory_held = held;
     }
 
     /// From now on it holds so many buffers of the pool with received and with sent data.

@@ -111,7 +111,7 @@ impl LossRecovery {
             return self.on_old_ack(input);
         }
         self.on_ack_of_nothing();
-        if self.board.packets_out() == 0 && input.sack.is_empty() {
+        if self.board.packets_out() == 0 && input.sack.is_empty() && !self.awaits_probe_ack() {
             return AckOutcome::default();
         }
         let mut pass = self.begin_pass(input);
@@ -128,6 +128,7 @@ impl LossRecovery {
             if pass.is_dsack {
                 self.alert(&mut pass);
             }
+            self.process_probe_ack(input, &pass);
             return AckOutcome::default();
         }
         self.rack
@@ -423,6 +424,12 @@ impl LossRecovery {
         let sack_rtt = since(pass.sacked_sent.first);
         let head = self.board.head_sent().map(|sent| now.since(sent));
         pass.sets_timer |= sack_rtt.zip(head).is_some_and(|(sack, head)| sack > head);
+    }
+
+    /// Whether it is not known yet if the last tail-loss probe repaired something; no other is sent
+    /// before (RFC 8985 section 7.4).
+    pub(crate) fn awaits_probe_ack(&self) -> bool {
+        self.probe.high.is_set()
     }
 
     /// Linux `tcp_process_tlp_ack`.

@@ -436,6 +436,12 @@ impl LossRecovery {
         self.board.first_to_retransmit(room, max_bytes, segment)
     }
 
+    /// The record `start..end`, which is to be retransmitted, takes in the small ones behind it;
+    /// see [`Scoreboard::join`]. Returns where it ends then.
+    pub(crate) fn join(&mut self, range: (u64, u64), room: u32, window_end: u64) -> u64 {
+        self.board.join(range, room, window_end)
+    }
+
     /// Packets of new data that the congestion window lets go now.
     pub(crate) fn allowance(&self) -> u32 {
         let mut in_flight = self.board.in_flight();

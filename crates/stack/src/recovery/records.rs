@@ -238,6 +238,37 @@ impl Scoreboard {
         packets
     }
 
+    /// The record `start..end` takes in those of one segment behind it, as long as the data of all
+    /// fits into `room` bytes and they end inside the window (Linux `tcp_retrans_try_collapse`).
+    /// What was SACKed stands between others. Returns where it ends then.
+    pub(super) fn join(&mut self, (start, mut end): (u64, u64), room: u32, window_end: u64) -> u64 {
+        let fin_end = self.fin_end();
+        let data_end = |end: u64| end - u64::from(fin_end == Some(end));
+        if data_end(end) - start >= room.into() {
+            return end;
+        }
+        while let Some(flight) = self.flight.as_mut()
+            && let records = flight.outstanding.up_to(end + 1)
+            && records.get(&start).is_some_and(|head| head.end == end)
+            && let Some(next) = records.get(&end)
+            && next.packets == 1
+            && data_end(next.end) - start <= room.into()
+            && next.end <= window_end
+        {
+            let next = records.remove(&end).expect("it was found above");
+            let head = records.get_mut(&start).expect("it was found above");
+            head.end = next.end;
+            head.was_retransmitted |= next.was_retransmitted;
+            self.release(&next, end, next.packets);
+            end = next.end;
+            let counts_duplicates = self.flight.make().runs.is_empty();
+            if counts_duplicates {
+                self.sacked = self.sacked.saturating_sub(1);
+            }
+        }
+        end
+    }
+
     /// Everything below `ack` arrived. Returns the packets acknowledged, the ones SACKed before
     /// included; `visit` hears of the others.
     pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {

@@ -408,6 +408,10 @@ impl Receiver {
             }
         }
         if data.fin {
+            let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
+            if is_here {
+                self.report_duplicate(end, end + 1);
+            }
             self.note_fin(end);
         }
         DataOutcome {

@@ -142,6 +142,13 @@ impl StreamBuffer {
         }
     }
 
+    /// Drops everything; offsets stay.
+    pub(super) fn forget(&mut self) {
+        self.chunks = VecDeque::new();
+        self.open = BytesMut::new();
+        self.near = 0;
+    }
+
     fn open_start(&self) -> u64 {
         self.end - self.open.len() as u64
     }

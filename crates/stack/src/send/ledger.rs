@@ -24,7 +24,7 @@ pub(super) struct Unsent {
     pub(super) push: bool,
     /// The writer said that more follows at once (`MSG_MORE`).
     pub(super) more: bool,
-    /// It was formed for segments that a small window makes smaller.
+    /// It was formed for segments that a small window made smaller.
     is_small: bool,
 }
 
@@ -94,16 +94,18 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
-    /// The first unsent packet, where it was formed for a small window, takes up to so many bytes
-    /// of the one behind it, and all marks of one that it takes as a whole.
-    pub(super) fn grow_small_head(&mut self, bytes: u64) {
+    /// Whether the first unsent packet was formed for segments that a small window made smaller.
+    pub(super) fn is_head_small(&self) -> bool {
+        self.unsent.front().is_some_and(|head| head.is_small)
+    }
+
+    /// The first unsent packet takes up to so many bytes of the one behind it, and all marks of one
+    /// that it takes as a whole.
+    pub(super) fn grow_head(&mut self, bytes: u64) {
         let Some(&next) = self.unsent.get(1) else {
             return;
         };
         let head = &mut self.unsent[0];
-        if !head.is_small {
-            return;
-        }
         head.end = next.end.min(head.end + bytes);
         if head.end == next.end {
             head.push |= next.push;
@@ -136,12 +138,13 @@ impl Ledger {
             .is_some_and(|front| front.push && front.end == end)
     }
 
-    /// Whether a packet that was pushed ended at `end`, which is not acknowledged.
-    pub(super) fn was_pushed_at(&self, end: u64) -> bool {
-        let at = self.in_flight.partition_point(|sent| sent.end < end);
-        self.in_flight
-            .get(at)
-            .is_some_and(|sent| sent.end == end && sent.push)
+    /// Whether a packet that was pushed ended in `start..=end`, which is not acknowledged.
+    pub(super) fn was_pushed_in(&self, start: u64, end: u64) -> bool {
+        let from = self.in_flight.partition_point(|sent| sent.end <= start);
+        let packets = self.in_flight.iter().skip(from);
+        packets
+            .take_while(|sent| sent.end <= end)
+            .any(|sent| sent.push)
     }
 
     /// The bytes `start..end`, for the first time or again.
@@ -224,6 +227,15 @@ impl Ledger {
             shrink_empty(&mut self.unsent);
         }
         self.stream.release(una);
+    }
+
+    /// Nothing is sent any more: the bytes that were not acknowledged are released, though they
+    /// stay counted.
+    pub(super) fn forget(&mut self) {
+        self.stream.forget();
+        self.unsent = VecDeque::new();
+        self.in_flight = VecDeque::new();
+        self.in_flight_segments = 0;
     }
 
     /// What is counted as it changes equals what is counted anew.

@@ -5,6 +5,8 @@ use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 /// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
 /// reserve of a kernel without tunnels).
 pub(super) const PACKET_OVERHEAD_BYTES: u64 = 832;
+/// What the records of a packet take at most; an mbuf of `FreeBSD` takes as much (`MSIZE`).
+pub(super) const SMALL_PACKET_BYTES: u64 = 256;
 /// Header reserve and shared info in Linux's figure of memory per segment (rule 5.1).
 const SEGMENT_HEADROOM_BYTES: u64 = 256 + 320;
 /// Descriptor in the same figure.
@@ -33,6 +35,8 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) window: u32,
     /// Windows that the congestion control wants room for (Linux: 2, BBR 3).
     pub(crate) cc_windows: u32,
+    /// The host is short of memory: the buffer does not grow (Linux `tcp_should_expand_sndbuf`).
+    pub(crate) is_tight: bool,
 }
 
 /// What the peer and the congestion control let go.
@@ -44,6 +48,8 @@ pub(super) struct Reach {
     pub(super) mss: u32,
     /// Window that the peer offers now, in bytes.
     pub(super) window: u32,
+    /// The host is short of memory.
+    pub(super) is_tight: bool,
 }
 
 /// The size of a send buffer, and how it grows.
@@ -88,6 +94,7 @@ impl BufferSize {
             cwnd: env.cwnd,
             mss: env.mss,
             window: env.window,
+            is_tight: env.is_tight,
         };
     }
 
@@ -111,7 +118,7 @@ impl BufferSize {
         used: u64,
         unsent: u64,
     ) -> bool {
-        if self.has_grown || self.is_locked(memory) {
+        if self.has_grown || self.reach.is_tight || self.is_locked(memory) {
             return false;
         }
         let fill = Fill {

@@ -97,6 +97,8 @@ pub(crate) struct Sender {
     small_end: u64,
     /// Behind the last urgent byte.
     urgent_end: Mark,
+    /// The FIN left with data that was pushed, and goes on to be (Linux `tcp_trim_head`).
+    is_fin_pushed: bool,
     /// A partial segment that begins in front of it leaves in any case.
     flush_until: u64,
     round: Round,
@@ -154,6 +156,7 @@ impl Sender {
             pushed: FIRST_BYTE,
             small_end: FIRST_BYTE,
             urgent_end: Mark::NONE,
+            is_fin_pushed: false,
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
@@ -226,7 +229,7 @@ impl Sender {
             return false;
         }
         self.size.look_at(env);
-        if env.in_flight < env.cwnd {
+        if env.in_flight < env.cwnd && !env.is_tight {
             self.expand_as_linux(env);
         }
         let is_writable = self.is_writable(progress);
@@ -277,6 +280,11 @@ impl Sender {
         )
     }
 
+    /// The wait of [`Sender::hold_deadline`] begins anew.
+    pub(crate) const fn restart_hold(&mut self) {
+        self.cork_deadline = None;
+    }
+
     /// How long a corked tail waits while nothing is in flight.
     fn hold_delay(&self, progress: &Progress, rto: Duration) -> Option<Duration> {
         let ceiling = self.settings.small_writes.cork_ceiling?;
@@ -315,6 +323,25 @@ impl Sender {
     /// Whether the application has closed its side.
     pub(crate) fn has_fin(&self) -> bool {
         self.ledger.is_closed()
+    }
+
+    /// Bytes of memory that the data takes which was written and not acknowledged, with the records
+    /// that it may get: where losses or another MTU cut up a GSO packet, each segment has one.
+    #[inline]
+    pub(crate) fn memory_bytes(&self, progress: &Progress) -> u64 {
+        let bytes = self.outstanding_bytes(progress);
+        let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
+        let of_packet = match self.settings.send.accounting {
+            Accounting::Truesize { ratio: _ } => memory::PACKET_OVERHEAD_BYTES,
+            Accounting::Payload | Accounting::Buffers { .. } => memory::SMALL_PACKET_BYTES,
+        };
+        let segments = bytes / u64::from(self.segment_bytes);
+        bytes + (packets as u64 * of_packet).max(segments * memory::SMALL_PACKET_BYTES)
+    }
+
+    /// The connection is over: nothing of the data will be sent.
+    pub(crate) fn forget(&mut self) {
+        self.ledger.forget();
     }
 
     /// Whether a write was refused or cut short, and there was no room since.
@@ -392,7 +419,8 @@ impl Sender {
         }
     }
 
-    fn end_more(&mut self) {
+    /// No more follows at once after all.
+    pub(crate) fn end_more(&mut self) {
         if let Some(tail) = self.ledger.tail_mut() {
             tail.more = false;
         }

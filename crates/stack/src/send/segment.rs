@@ -129,8 +129,6 @@ pub(crate) struct Outgoing {
     pub(crate) push: bool,
     /// FIN is set on the last segment.
     pub(crate) fin: bool,
-    /// Offset behind the last urgent byte, while that is ahead.
-    pub(crate) urgent: Option<u64>,
 }
 
 impl Outgoing {
@@ -211,6 +209,11 @@ impl Sender {
         let start = progress.data_sent();
         let is_closing = self.owes_fin(progress);
         let room = window_end.saturating_sub(start);
+        if let Some(head_end) = self.ledger.head_end()
+            && !of_window
+        {
+            self.ledger.grow_head(mss.saturating_sub(head_end - start));
+        }
         let bytes = match self.ledger.head_end() {
             Some(head_end) => (head_end - start).min(mss),
             None if is_closing => 0,
@@ -232,7 +235,6 @@ impl Sender {
                     Push::Never => false,
                 },
             fin: is_closing && end == self.end() && bytes < room,
-            urgent: self.urgent_end.get().filter(|&urgent| urgent > start),
         })
     }
 
@@ -245,6 +247,7 @@ impl Sender {
         let is_one = outgoing.gso_size == 0;
         let push = self.ledger.is_written_end(outgoing.end) || (is_one && outgoing.push);
         self.ledger.on_sent(now, outgoing, segments, push);
+        self.is_fin_pushed |= outgoing.fin && outgoing.push;
         if bytes == 0 {
             return;
         }
@@ -259,14 +262,22 @@ impl Sender {
         }
     }
 
+    /// A FIN was retransmitted together with data that is pushed.
+    pub(crate) const fn note_pushed_fin(&mut self) {
+        self.is_fin_pushed = true;
+    }
+
     /// Whether `start..end` is pushed when it is retransmitted in segments of `mss` bytes: BSD
     /// decides anew, others where a write ended, and Linux with each packet of several segments.
     pub(crate) fn retransmits_push(&self, start: u64, end: u64, mss: u32) -> bool {
+        if start == end {
+            return self.forms_packets() && self.is_fin_pushed;
+        }
         match self.settings.small_writes.push {
             Push::Never => false,
             Push::BufferEmpty => end == self.end(),
             Push::EachWrite if self.forms_packets() && end - start > u64::from(mss) => true,
-            Push::EachWrite => self.ledger.was_pushed_at(end),
+            Push::EachWrite => self.ledger.was_pushed_in(start, end),
         }
     }
 
@@ -290,11 +301,15 @@ impl Sender {
         let packets = self.packets_allowed(env)?;
         let (usable, usable_limit) = self.usable(env, mss);
         let burst_bytes = u64::from(self.segments_max(env, packets)) * mss;
-        if head_end - start < burst_bytes {
-            // Linux `tcp_grow_skb`, since 6.10, there for all packets: our bursts end where a
-            // packet ends, unless it was formed for a small window.
-            self.ledger
-                .grow_small_head(burst_bytes - (head_end - start));
+        // Linux `tcp_grow_skb`, since 6.10, there always up to a whole burst: ours end where a
+        // packet ends, unless that was formed for a small window.
+        let goal = if self.ledger.is_head_small() {
+            burst_bytes
+        } else {
+            mss
+        };
+        if head_end - start < goal {
+            self.ledger.grow_head(goal - (head_end - start));
             head_end = self.ledger.head_end().expect("it only moves");
         }
         let bytes = head_end - start;
@@ -341,7 +356,6 @@ impl Sender {
             gso_size: 0,
             push: false,
             fin: true,
-            urgent: None,
         })
     }
 
@@ -357,16 +371,24 @@ impl Sender {
     }
 
     fn segments_max(&self, env: &SendEnv, packets: u32) -> u32 {
-        // A GSO packet cannot say in which of its segments urgent data end.
-        if self.is_urgent(&env.progress) {
-            return 1;
-        }
         let burst = match env.burst_segments {
             0 => u32::MAX,
             segments => segments,
         };
         let gso = env.sizes.gso_max / self.segment_bytes;
         packets.min(burst).min(gso).max(1)
+    }
+
+    /// The urgent pointer of whatever leaves from `start` on, where `next` is the end of what was
+    /// sent: each segment in front of the urgent byte says where it is, as far as 16 bits go (RFC
+    /// 9293 section 3.8.5; Linux `tcp_transmit_skb`).
+    pub(crate) fn urgent_pointer(&self, start: u64, next: u64) -> Option<u16> {
+        let ahead = self.urgent_end.get()?.checked_sub(start)?;
+        match u16::try_from(ahead) {
+            Ok(0) => None,
+            Ok(ahead) => Some(ahead),
+            Err(_) => (start + u64::from(u16::MAX) > next).then_some(u16::MAX),
+        }
     }
 
     pub(super) fn is_urgent(&self, progress: &Progress) -> bool {
@@ -433,8 +455,15 @@ impl Sender {
     /// (rules 7.1 and 7.2, Linux `tcp_mss_split_point`).
     fn segment_length(&self, head: &Head, env: &SendEnv) -> Result<u64, Limit> {
         let fitting = head.bytes.min(head.usable);
-        if head.burst_bytes <= fitting {
-            return Ok(head.burst_bytes);
+        // A GSO packet cannot say in which of its segments urgent data ends.
+        let is_urgent = self.is_urgent(&env.progress);
+        let most = if is_urgent {
+            head.mss
+        } else {
+            head.burst_bytes
+        };
+        if most <= fitting {
+            return Ok(most);
         }
         let partial = fitting % head.mss;
         let whole = fitting - partial;
@@ -545,7 +574,6 @@ impl Sender {
                 Push::Never => false,
             },
             fin: self.owes_fin(&env.progress) && is_last && room_for_fin,
-            urgent: self.urgent_end.get().filter(|&urgent| urgent > head.start),
         }
     }
 

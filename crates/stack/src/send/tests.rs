@@ -116,6 +116,7 @@ impl Bench {
             peer_mss: 1460,
             window: self.window,
             cc_windows: 2,
+            is_tight: false,
         }
     }
 
@@ -197,7 +198,8 @@ impl Bench {
             }
             let push = if outgoing.push { "P" } else { "" };
             let fin = if outgoing.fin { "F" } else { "" };
-            let urgent = if outgoing.urgent.is_some() { "U" } else { "" };
+            let pointer = self.sender.urgent_pointer(outgoing.start, outgoing.end);
+            let urgent = if pointer.is_some() { "U" } else { "" };
             write!(text, "{left}{push}{fin}{urgent} ").unwrap();
         }
         text.truncate(text.trim_end().len());

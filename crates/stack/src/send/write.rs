@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Sender;
 use super::completion::Sends;
+use super::memory::SMALL_PACKET_BYTES;
 use super::segment::SegmentSizes;
 use crate::host::WriteFlags;
 use crate::progress::{Mark, Progress};
@@ -14,8 +15,6 @@ use crate::progress::{Mark, Progress};
 /// woken for every acknowledged segment otherwise.
 const BSD_LOW_WATER_BYTES: u64 = 2048;
 
-/// What the records of a packet take at most; an mbuf of `FreeBSD` takes as much (`MSIZE`).
-const SMALL_PACKET_BYTES: u64 = 256;
 /// So many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
 const MEMORY_FACTOR: u64 = 8;
 
@@ -86,7 +85,7 @@ impl Sender {
             };
         }
         let (taken, pause) = match self.settings.send.completion {
-            Completion::Linux => self.write_packets(source, total, progress, sizes),
+            Completion::Linux => self.write_packets(source, total, flags.urgent, progress, sizes),
             Completion::Bsd => {
                 let room = self.room(total, progress);
                 (self.write_stream(source, total.min(room)), None)
@@ -162,10 +161,15 @@ impl Sender {
         &mut self,
         source: &mut Source<'_>,
         total: u64,
+        is_urgent: bool,
         progress: &Progress,
         sizes: &SegmentSizes,
     ) -> (u64, Option<Pause>) {
-        let goal = u64::from(sizes.size_goal());
+        // A GSO packet cannot say where urgent data ends (Linux `tcp_xmit_size_goal`).
+        let goal = match is_urgent {
+            true => sizes.bound_mss().into(),
+            false => u64::from(sizes.size_goal()),
+        };
         let half_window = u64::from(sizes.window_max / 2);
         let mut left = total;
         while left > 0 {
@@ -180,7 +184,9 @@ impl Sender {
             let bytes = room.min(left);
             self.take(source, bytes);
             let end = self.end();
-            let is_pushed = bytes == room && end - self.pushed > half_window;
+            // Nothing of an urgent write leaves before its end is marked.
+            let is_full = bytes == room && !is_urgent;
+            let is_pushed = is_full && end - self.pushed > half_window;
             if is_pushed {
                 self.pushed = end;
             }
@@ -191,7 +197,7 @@ impl Sender {
             tail.end = end;
             tail.push = is_pushed || (tail.push && !is_first);
             left -= bytes;
-            let pause = match bytes == room {
+            let pause = match is_full {
                 true if is_pushed => Some(Pause::All),
                 true if self.ledger.unsent_packets() == 1 => Some(Pause::One),
                 _ => None,

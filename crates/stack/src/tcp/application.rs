@@ -11,13 +11,15 @@ use crate::recv::{AckWanted, Env};
 use crate::send::{SegmentSizes, Source, WriteOutcome};
 
 impl Connection {
-    /// What Nagle's algorithm or a cork holds leaves, unless Nagle's algorithm still wants it held.
+    /// What a cork or a promise of more holds leaves, as far as Nagle's algorithm lets it (Linux
+    /// `tcp_push_pending_frames`, after `TCP_NODELAY` and the end of `TCP_CORK`).
     pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
         if self.settings.small_writes.nagle == Nagle::Off {
             self.send.flush();
-            if self.state != State::Closed {
-                self.output(now, shared);
-            }
+        }
+        self.send.end_more();
+        if self.state != State::Closed {
+            self.output(now, shared);
         }
     }
 
@@ -42,19 +44,24 @@ impl Connection {
         if wanted == 0 {
             return Ok(0);
         }
-        let room = self.pool_room(shared).filter(|room| *room < wanted);
-        let part = room.map(|room| part_of(chunks, room));
-        let (taken, completed) =
-            self.write_in_parts(now, shared, part.as_deref().unwrap_or(chunks), flags);
-        let writer = match (taken < wanted, completed) {
-            (true, _) if room.is_some() => Writer::AwaitsPool,
-            (false, true) => Writer::Free,
-            _ => Writer::AwaitsRoom,
+        let room = self.shared_room(shared, wanted);
+        let part = room.map(|(room, _)| part_of(chunks, room));
+        let (taken, completed) = match &part {
+            None => self.write_in_parts(now, shared, chunks, flags),
+            // What comes with the last byte comes with the rest.
+            Some(part) => {
+                let flags = WriteFlags::default().with_no_wait(flags.no_wait);
+                self.write_in_parts(now, shared, part, flags)
+            }
         };
-        self.socket.on_write(writer);
-        if writer == Writer::AwaitsPool {
-            self.send.on_write_refused();
-            shared.pool.on_refused();
+        self.socket
+            .on_write(match (taken < wanted, completed, room) {
+                (true, _, Some((_, awaited))) => awaited,
+                (false, true, _) => Writer::Free,
+                _ => Writer::AwaitsRoom,
+            });
+        if let Some((_, awaited)) = room {
+            self.on_shared_refusal(shared, awaited);
         }
         self.report_buffers(shared);
         self.output(now, shared);
@@ -103,8 +110,9 @@ impl Connection {
         outcome
     }
 
-    /// Tells an application that waits for room when there is some, in its own buffer and in the
-    /// shared pool. Where the pool is empty the host asks again.
+    /// Tells an application that waits for room when there is some, in its own buffer and in what
+    /// all connections share. Where the pool is empty the host asks again; where memory is used up
+    /// the next ACK does, for data of its own that it waits for is always there.
     #[inline]
     pub(super) fn offer_room(&mut self, shared: &mut Shared) {
         if self.socket.writer() != Writer::Free {
@@ -114,8 +122,12 @@ impl Connection {
 
     #[inline(never)]
     fn offer_room_to_writer(&mut self, shared: &mut Shared) {
-        let env = self.send_memory_env();
+        let env = self.send_memory_env(shared.memory.is_tight());
         if !self.send.check_space(self.recovery.progress(), &env) {
+            return;
+        }
+        if !self.socket.has_room_to_write(shared) {
+            self.send.on_write_refused();
             return;
         }
         let has_pool = self.pool_room(shared) != Some(0);
@@ -195,15 +207,6 @@ impl Connection {
         if self.state != State::Closed {
             self.output(now, shared);
         }
-    }
-
-    /// Bytes that the pool lets the application write; `None` where there is no pool.
-    fn pool_room(&self, shared: &Shared) -> Option<usize> {
-        let bytes = self.mss() as usize;
-        shared
-            .pool
-            .is_limited()
-            .then(|| shared.pool.free() as usize * bytes)
     }
 }
 

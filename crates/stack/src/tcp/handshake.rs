@@ -404,7 +404,7 @@ impl Connection {
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
-        let env = self.send_memory_env();
+        let env = self.send_memory_env(false);
         self.send.on_established(&env);
         self.last_ack_sent = self.recv.next();
         self.pacer.start(now);

@@ -104,6 +104,11 @@ impl Connection {
     ) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
+        // It is not even answered (Linux `tcp_rcv_established`).
+        if !is_reset && !flags.contains(TcpFlags::ACK) && !flags.contains(TcpFlags::SYN) {
+            shared.counters.without_ack += 1;
+            return Verdict::Drop;
+        }
         // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
         if !is_reset && let Some(verdict) = self.judge_clock(now, shared, placed) {
             return verdict;
@@ -140,10 +145,6 @@ impl Connection {
             } else {
                 self.judge_syn(shared, placed)
             };
-        }
-        if !flags.contains(TcpFlags::ACK) {
-            shared.counters.without_ack += 1;
-            return Verdict::Drop;
         }
         self.judge_ack(shared, placed.segment)
     }
@@ -251,6 +252,11 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
+        if matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow)
+            && !self.is_plain(segment, start)
+        {
+            self.look_at_held();
+        }
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
@@ -276,6 +282,33 @@ impl Connection {
         }
     }
 
+    /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`).
+    #[inline(never)]
+    fn look_at_held(&mut self) {
+        // What `MSG_MORE` held is ordinary data from now on.
+        self.send.end_more();
+        if self.recovery.packets_out() == 0 {
+            // The interval of probes and the wait of a cork count from the last answer on
+            // (`tcp_ack_probe`).
+            self.timers.stop(Timer::Probe);
+            self.send.restart_hold();
+        }
+    }
+
+    /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
+    /// sent (`tcp_rcv_established`, header prediction).
+    fn is_plain(&self, segment: &Segment, start: i64) -> bool {
+        let una = self.recovery.una();
+        matches!(self.state, State::Established(_))
+            && segment.flags.without(TcpFlags::PSH) == TcpFlags::ACK
+            && !segment.payload.is_empty()
+            && start == self.recv.next() as i64
+            && self.iss.offset(segment.ack, una) == una as i64
+            && segment.options.sack.is_none()
+            && self.window.is_same(segment)
+            && !self.recv.has_out_of_order()
+    }
+
     /// The sending half hears of the acknowledgment and of the window. Returns whether that can
     /// have told it anything while it was at rest.
     fn handle_ack(
@@ -294,7 +327,10 @@ impl Connection {
             return false;
         }
         let was_silent = self.recovery.packets_out() == 0;
-        let is_nothing = was_silent && blocks.is_empty() && !self.size.is_probing();
+        let is_nothing = was_silent
+            && blocks.is_empty()
+            && !self.size.is_probing()
+            && !self.recovery.awaits_probe_ack();
         let outcome = if is_nothing {
             // Whoever only receives has nothing that could be acknowledged.
             self.recovery.on_ack_of_nothing();
@@ -317,10 +353,6 @@ impl Connection {
             return true;
         }
         self.probes.on_answer();
-        if was_silent && self.held.limit() == Limit::PeerWindow && segment.sequence_bytes() == 0 {
-            // The interval of probes counts from the last answer on (Linux `tcp_ack_probe`).
-            self.timers.stop(Timer::Probe);
-        }
         if self.window.bytes() > 0 && self.recovery.packets_out() == 0 {
             self.stall.end();
         }
@@ -364,7 +396,7 @@ impl Connection {
 
     /// Data was acknowledged: memory is free, and perhaps our FIN has arrived.
     fn on_acked(&mut self, now: Instant, shared: &mut Shared, bytes: u64) {
-        let Released { completed, fin } = self.release_acked(bytes);
+        let Released { completed, fin } = self.release_acked(bytes, shared.memory.is_tight());
         self.report_buffers(shared);
         if completed > 0 {
             self.socket.report(shared, Event::Completed(completed));
@@ -607,7 +639,13 @@ impl Connection {
             self.recv.on_duplicate(start, end);
         }
         self.recv.force_ack();
-        self.output(now, shared);
+        if self.linux().is_some() {
+            // Nothing else leaves for it.
+            self.send_ack(now, shared);
+            self.arm_timers(now, shared);
+        } else {
+            self.output(now, shared);
+        }
     }
 
     /// A reset that counts (RFC 9293 section 3.10.7.4, second step).

@@ -51,9 +51,8 @@ impl Connection {
             } else {
                 0
             },
-            push: data_end > start && self.send.retransmits_push(start, data_end, mss),
+            push: self.send.retransmits_push(start, data_end, mss),
             fin: end > data_end,
-            urgent: None,
         }
     }
 
@@ -62,12 +61,16 @@ impl Connection {
         let timestamp = self.timestamp(now);
         let range = (outgoing.start, outgoing.sequence_end());
         self.recovery.on_retransmit(now, range, mss, timestamp);
+        if outgoing.fin && outgoing.push {
+            self.send.note_pushed_fin();
+        }
     }
 
     /// Loss recovery has found `bytes` more offsets acknowledged: the sending half releases what it
     /// kept of them.
-    pub(super) fn release_acked(&mut self, bytes: u64) -> Released {
-        let env = self.send_memory_env();
+    /// `is_tight`: the host is short of memory.
+    pub(super) fn release_acked(&mut self, bytes: u64, is_tight: bool) -> Released {
+        let env = self.send_memory_env(is_tight);
         let progress = self.recovery.progress();
         let fin = progress.fin_end() == Some(progress.una());
         let data_bytes = bytes - u64::from(fin);

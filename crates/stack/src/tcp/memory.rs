@@ -1,8 +1,10 @@
-//! What received data takes of the host's memory and of its pool of buffers, and what is given back
-//! where others need it.
+//! What received and written data takes of the host's memory and of its pool of buffers, and what
+//! is given back where others need it.
+
+use base::Instant;
 
 use super::{Connection, State};
-use crate::host::{Grant, Shared};
+use crate::host::{Grant, Shared, Writer};
 use crate::packet::Segment;
 
 impl Connection {
@@ -79,9 +81,76 @@ impl Connection {
         is_asked && self.give(shared, self.recv.next())
     }
 
-    /// Tells the host what it holds of its memory, after data came in or was read, and of its pool.
+    /// Bytes of so many that what all connections share lets the application write, and what it
+    /// waits for beyond them; `None`: all.
+    #[inline]
+    pub(super) fn shared_room(&self, shared: &Shared, wanted: usize) -> Option<(usize, Writer)> {
+        let is_plenty = shared.memory.is_plenty_for(wanted as u64) && !shared.pool.is_limited();
+        if is_plenty {
+            return None;
+        }
+        self.shared_room_of_little(shared, wanted)
+    }
+
+    #[inline(never)]
+    fn shared_room_of_little(&self, shared: &Shared, wanted: usize) -> Option<(usize, Writer)> {
+        // What it holds itself is given back by its own ACKs, which look at the memory again.
+        let room = self.socket.room_to_write(shared, wanted as u64);
+        let memory = Some((room as usize, Writer::AwaitsRoom));
+        let pool = self
+            .pool_room(shared)
+            .map(|room| (room, Writer::AwaitsPool));
+        [pool, memory]
+            .into_iter()
+            .flatten()
+            .filter(|(room, _)| *room < wanted)
+            .min_by_key(|(room, _)| *room)
+    }
+
+    /// A write found no room in what all connections share, and was refused or cut short: what is
+    /// there leaves (Linux `tcp_push` with `TCP_NAGLE_PUSH`).
+    pub(super) fn on_shared_refusal(&mut self, shared: &mut Shared, awaited: Writer) {
+        self.send.on_write_refused();
+        self.send.flush();
+        if awaited == Writer::AwaitsPool {
+            shared.pool.on_refused();
+        } else {
+            shared.counters.memory_write_refusals += 1;
+            shared.memory.want();
+        }
+    }
+
+    /// Bytes that the pool lets the application write; `None` where there is no pool.
+    pub(super) fn pool_room(&self, shared: &Shared) -> Option<usize> {
+        let bytes = self.mss() as usize;
+        shared
+            .pool
+            .is_limited()
+            .then(|| shared.pool.free() as usize * bytes)
+    }
+
+    /// A connection that its application has let go of is reset where the host's memory is used up,
+    /// and much of it lies here (Linux `tcp_check_oom`: it is closed, or one of its timers fires).
+    pub(crate) fn give_way(&mut self, now: Instant, shared: &mut Shared) {
+        if self.socket.gives_way(shared) && self.state != State::Closed {
+            shared.counters.memory_resets += 1;
+            self.abort(now, shared);
+        }
+    }
+
+    /// Tells the host what it holds of its memory, after data came in or was read, and of its
+    /// pool.
     pub(super) fn report_memory(&mut self, shared: &mut Shared) {
-        self.socket.hold_memory(shared, self.recv.memory_bytes());
+        self.socket.hold_received(shared, self.recv.memory_bytes());
+        self.report_buffers(shared);
+    }
+
+    /// Tells the host what it holds of its memory, after data was written or acknowledged, and of
+    /// its pool.
+    #[inline]
+    pub(super) fn report_sent(&mut self, shared: &mut Shared) {
+        let bytes = self.send.memory_bytes(self.recovery.progress());
+        self.socket.hold_sent(shared, bytes);
         self.report_buffers(shared);
     }
 
@@ -111,15 +180,18 @@ impl Connection {
     /// holds.
     pub(super) fn give_back_buffers(&mut self, shared: &mut Shared) {
         self.recv.give_out_of_order(self.recv.next());
-        self.socket.hold_memory(shared, self.recv.memory_bytes());
+        self.send.forget();
+        self.socket.hold_received(shared, self.recv.memory_bytes());
+        self.socket.hold_sent(shared, 0);
         if shared.pool.is_limited() {
             let received = self.recv.buffers_held(self.mss());
             self.socket.hold_buffers(shared, received, 0);
         }
     }
 
-    /// The connection is about to be forgotten, and with it what it received.
+    /// The connection is about to be forgotten, and with it what it received and sent.
     pub(crate) fn forget_memory(&mut self, shared: &mut Shared) {
-        self.socket.hold_memory(shared, 0);
+        self.socket.hold_received(shared, 0);
+        self.socket.hold_sent(shared, 0);
     }
 }

@@ -184,8 +184,8 @@ impl Connection {
         }
     }
 
-    /// What the sizing of the send buffer needs to know.
-    fn send_memory_env(&self) -> SendMemoryEnv {
+    /// What the sizing of the send buffer needs to know; `is_tight`: the host is short of memory.
+    fn send_memory_env(&self, is_tight: bool) -> SendMemoryEnv {
         SendMemoryEnv {
             cwnd: self.recovery.window().cwnd,
             reordering: self.recovery.reordering(),
@@ -194,6 +194,7 @@ impl Connection {
             peer_mss: self.size.peer_mss(),
             window: self.window.bytes(),
             cc_windows: self.recovery.cc().send_buffer_windows(),
+            is_tight,
         }
     }
 }

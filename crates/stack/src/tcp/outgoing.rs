@@ -49,7 +49,7 @@ impl Connection {
                 self.local_queue.block();
             }
             self.hold(now, limit);
-            self.report_buffers(shared);
+            self.report_sent(shared);
             self.offer_room(shared);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
@@ -143,6 +143,7 @@ impl Connection {
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
         let mss = self.segment_sizes().mss;
         let end = self.end_in_window(start, end, mss);
+        let end = self.join(start, end);
         let outgoing = self.retransmission(start, end, mss);
         shared.tell(now, Some(self.socket.id()), || TraceEvent::Retransmitted {
             start,
@@ -165,6 +166,21 @@ impl Connection {
         };
         let is_too_long = end.min(self.send.end()) > start + most;
         if is_too_long { start + most } else { end }
+    }
+
+    /// Where a retransmission of `start..end` ends that takes in the small segments behind it:
+    /// Linux fills it up to a full segment, or to the end of the window
+    /// (`tcp_retrans_try_collapse`).
+    fn join(&mut self, start: u64, end: u64) -> u64 {
+        if self.linux().is_none() {
+            return end;
+        }
+        let mss = self.segment_sizes().bound_mss();
+        let room = match self.window.end().saturating_sub(start) {
+            0 => mss,
+            room => room.min(mss.into()) as u32,
+        };
+        self.recovery.join((start, end), room, self.window.end())
     }
 
     /// Sends new data, and says why it stopped. Whoever only receives has none.
@@ -396,7 +412,6 @@ impl Connection {
             gso_size,
             push,
             fin,
-            urgent,
         } = outgoing;
         let mut segment = self.segment(now, start, TcpFlags::ACK);
         segment.payload = self.send.payload(start, end);
@@ -406,10 +421,6 @@ impl Connection {
         }
         if fin {
             segment.flags |= TcpFlags::FIN;
-        }
-        if let Some(urgent) = urgent.filter(|urgent| *urgent > start) {
-            segment.flags |= TcpFlags::URG;
-            segment.urgent = (urgent - start).min(u64::from(u16::MAX)) as u16;
         }
         // A retransmission is not ECN-capable (RFC 3168 section 6.1.5), nor is a bare FIN in Linux.
         let is_new_data = !is_retransmission && end > start;
@@ -486,7 +497,20 @@ impl Connection {
         let una = self.recovery.una();
         let mut segment = self.segment(now, una, TcpFlags::ACK);
         segment.seq = self.iss.number(una) - 1;
+        if segment.flags.contains(TcpFlags::URG) {
+            segment.urgent = segment.urgent.saturating_add(1);
+        }
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+    }
+
+    /// Says that urgent data waits behind a closed window: its pointer counts only in a segment
+    /// that is not old (Linux `tcp_write_wakeup`).
+    pub(super) fn send_urgent_probe(&mut self, now: Instant, shared: &mut Shared) {
+        let una = self.recovery.una();
+        if self.linux().is_some() && self.send.urgent_pointer(una, una).is_some() {
+            let segment = self.segment(now, una, TcpFlags::ACK);
+            self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+        }
     }
 
     /// Resets the connection (RFC 9293 section 3.10.5).
@@ -528,6 +552,10 @@ impl Connection {
         segment.ack = self.irs.number(self.recv.next());
         segment.window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
         segment.options.timestamps = self.agreed.timestamps.then(|| self.clocks.option(now));
+        if let Some(pointer) = self.send.urgent_pointer(start, self.recovery.next()) {
+            segment.flags |= TcpFlags::URG;
+            segment.urgent = pointer;
+        }
     }
 
     /// What lies behind a gap, or came twice.

@@ -70,6 +70,11 @@ impl PeerWindow {
         u32::from(segment.window) << scale
     }
 
+    /// Whether a segment offers the window that counts.
+    pub(super) fn is_same(&self, segment: &Segment) -> bool {
+        self.of_segment(segment) == self.bytes
+    }
+
     /// Whether the window of a segment from `start` on, which acknowledges up to `ack` where `una`
     /// was acknowledged, is newer than the one that counts (Linux `tcp_may_update_window`).
     pub(super) fn is_news(&self, segment: &Segment, start: i64, ack: i64, una: u64) -> bool {

@@ -94,8 +94,13 @@ impl Connection {
     /// The probe timer fired.
     pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.held.limit() != Limit::PeerWindow {
+            let next = self.recovery.next();
             self.send.release_held();
             self.output(now, shared);
+            if self.recovery.next() > next {
+                self.await_timeout(now);
+                self.arm_timers(now, shared);
+            }
             return;
         }
         if self.gives_up_probing(now) {
@@ -111,6 +116,7 @@ impl Connection {
             self.send_one_new(now, shared, true);
             self.await_timeout(now);
         } else {
+            self.send_urgent_probe(now, shared);
             self.send_probe(now, shared);
         }
         self.arm_timers(now, shared);

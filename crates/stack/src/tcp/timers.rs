@@ -162,10 +162,10 @@ impl Connection {
             return;
         };
         let next = self.recovery.next();
-        if self.unsent_bytes() > 0 && self.window.end() > next {
-            let sent_before = self.traffic.data_segments_out();
+        // New is also a FIN alone.
+        if self.window.end() > next {
             self.send_one_new(now, shared, false);
-            if self.traffic.data_segments_out() > sent_before {
+            if self.recovery.next() > next {
                 return;
             }
         }

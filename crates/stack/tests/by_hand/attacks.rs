@@ -413,6 +413,34 @@ pub(crate) const ATTACKS: &[(&str, Bound, Attack)] = &[
             }
         },
     ),
+    ("D-SACKs without end", lives(20, 5).sending(), |scene| {
+        scene.write(5000);
+        let before = scene.sample().cwnd_pkts;
+        let una = scene.peer.ack;
+        for step in 0..3000_u32 {
+            let end = una - step % 4;
+            scene.send_sack(&[(end - 1460, end)]);
+        }
+        // RFC 2883 section 4: of data that never left twice they say nothing; without SACK they
+        // are duplicate ACKs.
+        assert!(scene.sample().cwnd_pkts <= before);
+    }),
+    // All that is out leaves again each time, at most. Some give up a peer that acknowledges
+    // nothing for longer than this.
+    (
+        "SACKs that are taken back",
+        lives(3 * 100, 8).sending(),
+        |scene| {
+            scene.write(5000);
+            let una = scene.peer.ack;
+            for _ in 0..100 {
+                scene.send_sack(&[(una + 1460, una + 2920)]);
+                scene.pass(20);
+                scene.send_at(0, ACK, b"");
+                scene.pass(20);
+            }
+        },
+    ),
     (
         "a window that opens and closes",
         lives(40, 5).sending(),

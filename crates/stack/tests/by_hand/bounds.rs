@@ -19,6 +19,8 @@ const PLACE_BYTES: u64 = 256;
 const QUEUED_BYTES: u64 = 512;
 /// What the stack itself counts for a received packet beside its bytes (`host/memory.rs`).
 const PACKET_BYTES: u64 = 256;
+/// What each connection may write beyond the budget (`host/memory.rs`).
+const WRITE_FLOOR_BYTES: u64 = 4096;
 /// Packets beyond the size of the buffer in each of the two queues of received data
 /// (`recv/accounting.rs`, `packets_max`).
 const PACKETS_MIN: u64 = 32;
@@ -83,13 +85,15 @@ impl Holds {
             is_link_down: _,
         } = *self;
         let budget = profile.system.memory.max_bytes;
-        let received = budget.min(receivers * receive_bytes(&profile.settings));
-        // Beyond the budget each may take the segment that its program waits for.
-        let one_each = receivers * (SEGMENT_BYTES + PACKET_BYTES);
+        let wanted =
+            receivers * receive_bytes(&profile.settings) + senders * send_bytes(&profile.settings);
+        // Beyond the budget each may take the segment that its program waits for, and write a
+        // little; of a copy that is cut short all stays (`COPY_BYTES_OF_LITTLE`).
+        let one_each = receivers * (SEGMENT_BYTES + PACKET_BYTES) + senders * 2 * WRITE_FLOOR_BYTES;
         let in_buffers = match profile.system.pool {
             // A pool bounds both directions together.
             Some(pool) => u64::from(pool.buffers) * (u64::from(pool.buffer_bytes) + PACKET_BYTES),
-            None => received + one_each + senders * send_bytes(&profile.settings),
+            None => budget.min(wanted) + one_each,
         };
         connections * CONNECTION_BYTES
             + time_waits * TIME_WAIT_BYTES

@@ -4,11 +4,11 @@
 use base::SeqNum;
 use base::tcp::SackBlocks;
 use tcptailor_stack::profile::Profile;
-use tcptailor_stack::{IcmpKind, PoolSize, Segment, SegmentOptions};
+use tcptailor_stack::{IcmpKind, MemoryBudget, PoolSize, Segment, SegmentOptions};
 
 use crate::bounds::Holds;
 use crate::crowd::{BACKLOG, Crowd, ordinary, small};
-use crate::hand::{ACK, FIN, Peer, RST, millis, secs, with_mss};
+use crate::hand::{ACK, FIN, PEER, Peer, RST, SYN, millis, secs, with_mss};
 use crate::honest::BATCH;
 
 const PEERS: usize = 1000;
@@ -115,6 +115,9 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     row("zero windows that stay", PEERS, zero_windows)
         .sending()
         .timed(),
+    row("zero windows and long writes", PEERS, long_writes)
+        .sending()
+        .timed(),
     row("zero windows of closed connections", PEERS, orphans)
         .sending()
         .timed(),
@@ -150,6 +153,8 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
             .sending()
             .timed()
     },
+    row("resets and SYNs in all windows", PEERS, challenged),
+    row("simultaneous opens", PEERS, simultaneous).timed(),
     row("SYNs", 0, syns).connections(WAITING).ahead(WAITING),
     CrowdRow {
         adapt: large_flights,
@@ -193,8 +198,13 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     },
 ];
 
+/// Memory that bounds nothing of it: the attack is on what a flight costs.
 fn large_flights(profile: Profile) -> Profile {
     let mut profile = small(profile);
+    profile.system.memory = MemoryBudget {
+        pressure_bytes: 48 << 20,
+        max_bytes: 64 << 20,
+    };
     profile.settings.send.buffer.fixed = Some(1 << 20);
     profile.settings.congestion.initial_window = 1000;
     profile.settings.congestion.pacing = false;
@@ -327,6 +337,14 @@ fn zero_windows(crowd: &mut Crowd) {
     crowd.open(PEERS, ordinary());
     close_windows(crowd);
     crowd.fill(4096);
+    crowd.pass(secs(600), true);
+}
+
+/// What is not taken of a write must not stay with what is.
+fn long_writes(crowd: &mut Crowd) {
+    crowd.open(PEERS, ordinary());
+    close_windows(crowd);
+    crowd.fill(1 << 20);
     crowd.pass(secs(600), true);
 }
 
@@ -529,6 +547,46 @@ fn grown(crowd: &mut Crowd) {
     close_windows(crowd);
     crowd.fill(4096);
     crowd.pass(secs(600), true);
+}
+
+/// RFC 5961 section 7: each connection answers a few of them only. Ten were written down before the
+/// first run.
+fn challenged(crowd: &mut Crowd) {
+    crowd.open(PEERS, ordinary());
+    let before = crowd.answers;
+    for step in 1..30 {
+        crowd.each(|crowd, peer, _| {
+            crowd.hit(peer.at(step, RST, b""));
+            crowd.hit(peer.at(step, SYN, b""));
+        });
+    }
+    let answers = crowd.answers - before;
+    assert!(
+        answers <= 10 * PEERS as u64 + crowd.honest.asked * 2,
+        "{answers}"
+    );
+}
+
+/// The host connects, and each peer sends SYNs of its own in place of an answer (RFC 9293 section
+/// 3.5).
+fn simultaneous(crowd: &mut Crowd) {
+    for _ in 0..PEERS {
+        crowd.flush();
+        let mut peer = crowd.stranger();
+        let settings = crowd.bench.host.default_settings().clone();
+        let remote = (PEER, peer.port).into();
+        let id = crowd.bench.host.connect(crowd.bench.now, remote, settings);
+        let id = id.expect("the host has ports");
+        let syn = crowd.bench.drain().remove(0);
+        peer.host_port = syn.source_port;
+        peer.take(std::slice::from_ref(&syn));
+        crowd.packets += 1;
+        crowd.attackers.push((peer, id));
+    }
+    for _ in 0..20 {
+        crowd.each(|crowd, peer, _| crowd.hit(peer.syn(ordinary())));
+    }
+    crowd.pass(secs(300), false);
 }
 
 fn syns(crowd: &mut Crowd) {

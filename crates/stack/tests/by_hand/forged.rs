@@ -70,6 +70,31 @@ fn an_old_clock_makes_a_segment_old() {
     assert_eq!(bench.read(id), b"right");
 }
 
+/// RFC 7323 section 5.3 answers each; bare ACKs only as often as other forgeries (Linux
+/// `tcp_oow_rate_limited`). Written down before the first run: two at one moment, and no byte kept.
+#[test]
+fn old_clocks_are_a_flood_without_effect() {
+    let (mut bench, mut peer, id) = with_clocks();
+    let fresh = peer.clone();
+    let before = bench.host.memory_bytes();
+    let mut answers = [0, 0];
+    for step in 0..3000_u32 {
+        peer.timestamps = Some(Timestamps {
+            value: step,
+            echo: 0,
+        });
+        answers[0] += bench.send(peer.segment(ACK, b"")).len();
+        let distance = (step % 60_000) as i32;
+        answers[1] += bench.send(peer.at(distance, ACK, b"forged")).len();
+    }
+    assert!(answers[0] <= 2, "{answers:?}");
+    assert!(answers[1] <= 3000, "{answers:?}");
+    assert_eq!(bench.host.memory_bytes(), before);
+    assert_eq!(bench.read(id), b"");
+    bench.send(fresh.segment(ACK, b"right"));
+    assert_eq!(bench.read(id), b"right");
+}
+
 /// RFC 5927 section 7.2 doubts a report below what has passed; nothing of that size has.
 #[test]
 fn a_router_is_believed_before_full_segments_have_passed() {

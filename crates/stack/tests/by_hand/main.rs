@@ -9,9 +9,11 @@ mod honest;
 
 mod application;
 mod attacks;
+mod budget;
 mod closing;
 mod forged;
 mod hostile;
 mod opening;
 mod pool;
+mod storms;
 mod waiting;

@@ -144,9 +144,12 @@ impl Subject for ProcessSubject<'_> {
         };
         // Another process may listen on the same port: at another address, by SO_REUSEPORT, or for
         // this one, to which it hands connections on. What it does for others is not to change.
+        // Nor is there a change where new connections have the value already.
         let own = |change: &Change| {
-            Setting::open(&change.target, &change.knob)
-                .is_ok_and(|setting| setting.is_of_named_process() && setting.read().is_ok())
+            Setting::open(&change.target, &change.knob).is_ok_and(|setting| {
+                let differs = || setting.read().is_ok_and(|now| !now.is_exactly(&change.to));
+                setting.is_of_named_process() && differs()
+            })
         };
         let mut found: Vec<Change> = listeners
             .into_iter()
@@ -207,8 +210,8 @@ mod tests {
             };
             let change = Change {
                 target,
-                knob: "buf_lock".into(),
-                to: KnobValue::Number(0),
+                knob: "nodelay".into(),
+                to: KnobValue::Flag(true),
             };
             subject.on_listener(&change).expect("sockets are listed")
         };
@@ -217,7 +220,7 @@ mod tests {
             panic!("{found:?}");
         };
         assert_eq!(key.local, listener.local_addr().expect("bound"));
-        assert_eq!(found.to, KnobValue::Number(0));
+        assert_eq!(found.to, KnobValue::Flag(true));
         // Who connected listens nowhere.
         assert_eq!(change(&client, pid), []);
     }
@@ -266,8 +269,8 @@ mod tests {
                 cookie: 1,
                 key,
             },
-            knob: "buf_lock".into(),
-            to: KnobValue::Number(0),
+            knob: "nodelay".into(),
+            to: KnobValue::Flag(true),
         }
     }
 
@@ -287,6 +290,24 @@ mod tests {
         drop((elsewhere, connection));
         let _everywhere = TcpListener::bind(("0.0.0.0", local.port())).expect("a free port");
         assert_eq!(found().len(), 1, "it accepts at every address");
+    }
+
+    #[test]
+    fn a_listener_that_has_the_value_already_is_no_change() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let local = listener.local_addr().expect("bound");
+        let client = TcpStream::connect(local).expect("a server");
+        let output = Output::new(&crate::cli::Globals::default());
+        let pid = std::process::id();
+        let mut subject = ProcessSubject::look_only(pid, &output).expect("it is ours");
+        let remote = client.local_addr().expect("connected");
+        let change = change_of(&subject, FlowKey { local, remote });
+        let mut found = || subject.on_listener(&change).expect("sockets are listed");
+        assert_eq!(found().len(), 1);
+        socket2::SockRef::from(&listener)
+            .set_tcp_nodelay(true)
+            .expect("an open socket");
+        assert_eq!(found(), []);
     }
 
     #[test]

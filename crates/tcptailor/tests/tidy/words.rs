@@ -44,7 +44,7 @@ pub(crate) const WORDS: &[Word] = &[
     word("from look to look", "sampling interval"),
     word("99 % within", "p99"),
     word("cannot be told", "no significant difference"),
-    word("claims that hold", "claims passed"),
+    word("claims that hold", "expectations passed"),
     word("first run went", "first run over time"),
     word("occasion", "override"),
     word("occasions", "overrides"),

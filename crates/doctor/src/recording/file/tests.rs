@@ -95,10 +95,12 @@ fn a_sample_is_what_has_changed() {
 #[test]
 fn a_file_that_was_cut_anywhere_is_refused() {
     let file = written();
-    for end in (0..file.len()).step_by(97).chain([file.len() - 1]) {
+    for end in (1..file.len()).step_by(97).chain([file.len() - 1]) {
         let error = read(&mut &file[..end]).expect_err("cut");
         assert!(matches!(error, FileError::CutShort), "{end}: {error}");
     }
+    let error = read(&mut &file[..0]).expect_err("nothing");
+    assert!(matches!(error, FileError::Empty), "{error}");
 }
 
 #[test]

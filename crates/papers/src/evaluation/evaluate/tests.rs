@@ -129,16 +129,16 @@ fn experiments_come_to_verdicts_by_their_class() {
         "exact",
         &format!("{PUBLISHED}{holds}"),
         near,
-        "holds: what is claimed came out\n\
-         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 holds | kernel 5.65 s (5.60 to 5.70 s) n=2 holds \
-         | holds",
+        "pass: all expectations passed\n\
+         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 pass | kernel 5.65 s (5.60 to 5.70 s) n=2 pass \
+         | pass",
     );
     check(
         "calibrated",
         &format!("{PUBLISHED}{holds}"),
         near,
-        "calibrated: fitted on this number, not a prediction; what is claimed holds\n\
-         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 holds | kernel 5.65 s (5.60 to 5.70 s) n=2 holds \
+        "calibrated: fitted on this number, not a prediction; all expectations passed\n\
+         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 pass | kernel 5.65 s (5.60 to 5.70 s) n=2 pass \
          | calibrated",
     );
     check(
@@ -146,29 +146,29 @@ fn experiments_come_to_verdicts_by_their_class() {
         &format!("{PUBLISHED}{}", claim("variant = 'n5'", "1s", "2s")),
         &[("virtual", 0, 1.4)],
         "deviates as expected: the published statement does not hold: r\n\
-         n5 5.66 s | virtual 1.40 s (1.40 s) n=1 holds | deviates as expected",
+         n5 5.66 s | virtual 1.40 s (1.40 s) n=1 pass | deviates as expected",
     );
     check(
         "deviates",
         &format!("{PUBLISHED}{}", claim("variant = 'n5'", "1s", "2s")),
         &[("virtual", 0, 5.66)],
-        "fails: n5, virtual: duration_us is 5.66 s, claimed at most 2.00 s (r); 5.66 s comes out \
+        "fail: n5, virtual: duration_us is 5.66 s, expected at most 2.00 s (r); 5.66 s comes out \
          although it was not expected\n\
-         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 fails | fails",
+         n5 5.66 s | virtual 5.66 s (5.66 s) n=1 fail | fail",
     );
     // What is published must come out by itself.
     check(
         "value",
         PUBLISHED,
         &[("virtual", 0, 5.5), ("kernel", 0, 4.5), ("kernel", 0, 4.5)],
-        "fails: n5, kernel: duration_us is 4.50 s, claimed at least 5.38 s (published, within 5 %)\n\
-         n5 5.66 s | virtual 5.50 s (5.50 s) n=1 holds | kernel 4.50 s (4.50 s) n=2 fails | fails",
+        "fail: n5, kernel: duration_us is 4.50 s, expected at least 5.38 s (published, within 5 %)\n\
+         n5 5.66 s | virtual 5.50 s (5.50 s) n=1 pass | kernel 4.50 s (4.50 s) n=2 fail | fail",
     );
     check(
         "shape",
         PUBLISHED,
         &[("virtual", 0, 5.5)],
-        "recorded: measured; nothing is claimed\n\
+        "recorded: measured; no expectation\n\
          n5 5.66 s | virtual 5.50 s (5.50 s) n=1 recorded | recorded",
     );
     check(
@@ -188,7 +188,7 @@ fn what_is_undecided_or_unusable_is_no_failure() {
     check(
         &holds,
         &[("kernel", 0, 5.9), ("kernel", 0, 6.1), ("kernel", 0, 6.2)],
-        "not distinguishable: n5, kernel: duration_us is 6.10 s, claimed at most 6.00 s (r); its \
+        "not distinguishable: n5, kernel: duration_us is 6.10 s, expected at most 6.00 s (r); its \
          interval is 5.90 to 6.20 s, so it may be within\n\
          n5 - | kernel 6.10 s (5.90 to 6.20 s) n=3 not distinguishable | not distinguishable",
     );
@@ -304,21 +304,21 @@ fn a_published_number_that_comes_out_does_not_deviate() {
     check(
         &wide,
         &[5.5],
-        "fails: n5, kernel: 5.66 s comes out although it was not expected\n\
-         n5 5.66 s | kernel 5.50 s (5.50 s) n=1 holds | holds",
+        "fail: n5, kernel: 5.66 s comes out although it was not expected\n\
+         n5 5.66 s | kernel 5.50 s (5.50 s) n=1 pass | pass",
     );
     check(
         &wide,
         &[4.0, 4.1, 5.9],
         "not distinguishable: n5, kernel: 5.66 s may come out by the interval, although it was not \
          expected\n\
-         n5 5.66 s | kernel 4.10 s (4.00 to 5.90 s) n=3 holds | holds",
+         n5 5.66 s | kernel 4.10 s (4.00 to 5.90 s) n=3 pass | pass",
     );
     check(
         &wide,
         &[4.0, 4.1, 4.2],
         "deviates as expected: the published statement does not hold: r\n\
-         n5 5.66 s | kernel 4.10 s (4.00 to 4.20 s) n=3 holds | deviates as expected",
+         n5 5.66 s | kernel 4.10 s (4.00 to 4.20 s) n=3 pass | deviates as expected",
     );
     // The class claims it of numbers without bounds too.
     check(
@@ -330,15 +330,15 @@ fn a_published_number_that_comes_out_does_not_deviate() {
     check(
         PUBLISHED,
         &[5.66],
-        "fails: n5, kernel: 5.66 s comes out although it was not expected\n\
+        "fail: n5, kernel: 5.66 s comes out although it was not expected\n\
          n5 5.66 s | kernel 5.66 s (5.66 s) n=1 recorded | recorded",
     );
     check(
         &claim("variant = 'n5'", "1s", "6s"),
         &[5.5],
         "deviates as expected: what the document states, without a number, is not what comes out: \
-         see the claims\n\
-         n5 - | kernel 5.50 s (5.50 s) n=1 holds | holds",
+         see the expectations\n\
+         n5 - | kernel 5.50 s (5.50 s) n=1 pass | pass",
     );
 }
 
@@ -367,12 +367,12 @@ fn what_was_fitted_is_calibrated_and_what_follows_is_judged_by_the_files_toleran
         "deviates",
         "",
         5.892,
-        "fails: calibrated, recorded",
+        "fail: calibrated, recorded",
         Some(fails),
     );
-    let holds = "holds, off the published number by +4.1 %";
-    check("value", "", 5.892, "holds: calibrated, holds", Some(holds));
-    check("value", "", 5.661, "holds: calibrated, holds", None);
+    let holds = "pass, off the published number by +4.1 %";
+    check("value", "", 5.892, "pass: calibrated, pass", Some(holds));
+    check("value", "", 5.661, "pass: calibrated, pass", None);
     check(
         "calibrated",
         "",
@@ -389,11 +389,11 @@ fn a_claim_elsewhere_than_the_published_number_says_how_far() {
         let result = reproduced(class, &tail, &[("virtual", 0, 6.226)]);
         assert_eq!(
             table(&result).trim_end(),
-            "holds: what is claimed came out; off the published number: 1 of 1 rows\n\
-             n5 5.66 s | virtual 6.23 s (6.23 s) n=1 holds | holds"
+            "pass: all expectations passed; off the published number: 1 of 1 rows\n\
+             n5 5.66 s | virtual 6.23 s (6.23 s) n=1 pass | pass"
         );
         let why = result.rows[0].engines[0].why.as_deref();
-        assert_eq!(why, Some("holds, off the published number by +10 %"));
+        assert_eq!(why, Some("pass, off the published number by +10 %"));
     }
 }
 
@@ -424,14 +424,10 @@ fn a_claim_that_is_not_measured_does_not_hold() {
     check(
         &format!("{latency}engines = 'kernel'\n"),
         &[("virtual", 0, 5.5)],
-        "holds: what is claimed came out; not measured here: 1 of 2 rows; about engines that did not \
+        "pass: all expectations passed; not measured here: 1 of 2 rows; about engines that did not \
          run: 1 of 2 claims",
     );
-    check(
-        "",
-        &[("virtual", 0, 5.5)],
-        "holds: what is claimed came out",
-    );
+    check("", &[("virtual", 0, 5.5)], "pass: all expectations passed");
     let ratio = claim("variant = 'n5'\nover = 'n20'", "1", "2").replace("1s", "1");
     check(
         &ratio,
@@ -459,22 +455,22 @@ fn claims_are_about_variants_ratios_and_engines() {
     check(
         &claim("variant = 'n5'\nover = 'n20'", "2.4", "2.6"),
         &both[..6],
-        "not tested: n5, kernel: duration_us over that of n20 is 1.00, claimed at least 2.40 (r); 2 \
+        "not tested: n5, kernel: duration_us over that of n20 is 1.00, expected at least 2.40 (r); 2 \
          usable runs in real time, and it takes 3 to tell from chance\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=2 not tested | not tested",
+         n5 / n20 - | virtual 2.50 (2.50) n=1 pass | kernel 1.00 (1.00) n=2 not tested | not tested",
     );
     check(
         &claim("", "1s", "9s"),
         both,
-        "holds: what is claimed came out\n\
-         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=3 holds | holds\n\
-         n20 - | virtual 2.00 s (2.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=3 holds | holds",
+        "pass: all expectations passed\n\
+         n5 - | virtual 5.00 s (5.00 s) n=1 pass | kernel 4.00 s (4.00 s) n=3 pass | pass\n\
+         n20 - | virtual 2.00 s (2.00 s) n=1 pass | kernel 4.00 s (4.00 s) n=3 pass | pass",
     );
     check(
         &claim("variant = 'n5'\nover = 'n20'", "2.4", "2.6"),
         both,
-        "fails: n5, kernel: duration_us over that of n20 is 1.00, claimed at least 2.40 (r)\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=3 fails | fails",
+        "fail: n5, kernel: duration_us over that of n20 is 1.00, expected at least 2.40 (r)\n\
+         n5 / n20 - | virtual 2.50 (2.50) n=1 pass | kernel 1.00 (1.00) n=3 fail | fail",
     );
     check(
         &claim(
@@ -483,8 +479,8 @@ fn claims_are_about_variants_ratios_and_engines() {
             "2.6",
         ),
         both,
-        "holds: what is claimed came out\n\
-         n5 / n20 - | virtual 2.50 (2.50) n=1 holds | kernel 1.00 (1.00) n=3 recorded | holds",
+        "pass: all expectations passed\n\
+         n5 / n20 - | virtual 2.50 (2.50) n=1 pass | kernel 1.00 (1.00) n=3 recorded | pass",
     );
     // Two claims about one number are one row, and both must hold.
     check(
@@ -494,8 +490,8 @@ fn claims_are_about_variants_ratios_and_engines() {
             claim("variant = 'n5'\nengines = 'kernel'", "1s", "2s")
         ),
         both,
-        "fails: n5, kernel: duration_us is 4.00 s, claimed at most 2.00 s (r)\n\
-         n5 - | virtual 5.00 s (5.00 s) n=1 holds | kernel 4.00 s (4.00 s) n=3 fails | fails",
+        "fail: n5, kernel: duration_us is 4.00 s, expected at most 2.00 s (r)\n\
+         n5 - | virtual 5.00 s (5.00 s) n=1 pass | kernel 4.00 s (4.00 s) n=3 fail | fail",
     );
 }
 
@@ -511,9 +507,9 @@ fn a_sweep_is_compared_point_by_point() {
     ];
     assert_eq!(
         table(&reproduced("shape", &tail, &runs)),
-        "holds: what is claimed came out\n\
-         n5/path.rtt=8ms / n20 - | virtual 2.50 (2.50) n=1 holds | holds\n\
-         n5/path.rtt=16ms / n20 - | virtual 2.00 (2.00) n=1 holds | holds\n"
+        "pass: all expectations passed\n\
+         n5/path.rtt=8ms / n20 - | virtual 2.50 (2.50) n=1 pass | pass\n\
+         n5/path.rtt=16ms / n20 - | virtual 2.00 (2.00) n=1 pass | pass\n"
     );
 }
 

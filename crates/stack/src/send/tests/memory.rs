@@ -48,6 +48,7 @@ fn b6_to_b10_size_after_the_handshake() {
             peer_mss: mss,
             window: 65_535,
             cc_windows,
+            is_tight: false,
         });
         assert_eq!(sender.memory(&Progress::default()).sndbuf_bytes, size);
     };
@@ -274,6 +275,7 @@ fn fb11_fb12_the_buffer_grows_in_steps() {
             cwnd,
             window,
             mss: 1460,
+            is_tight: false,
         };
         let fill = Fill {
             size: 32_768,

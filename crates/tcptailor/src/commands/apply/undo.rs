@@ -104,7 +104,12 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
         recovered.push(journal.roll_back(id)?);
     }
     tell_of_boots(&journal, &recovered, output)?;
-    finish("rollback", recovered, "No changes are in force.", output)
+    finish(
+        "rollback",
+        recovered,
+        "Nothing to roll back: no changes are in force.",
+        output,
+    )
 }
 
 pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {

@@ -235,7 +235,7 @@ fn comparisons(document: &Document) -> Table {
     let base = base.map_or("", |comparison| comparison.base.as_str());
     let head = [
         "variant",
-        "times",
+        "ratio",
         "95 % CI from",
         "to",
         "p-value",
@@ -276,13 +276,8 @@ fn latency(document: &Document) -> Option<Section> {
         head: ["", "median", "p90", "p99", "worst"].map(Into::into).into(),
         rows: rows.iter().map(cells).collect(),
     };
-    let ranges = rows.iter().enumerate().map(|(index, (_, times))| Range {
-        // A name of a variant has no room beside its range; the table has the same order.
-        name: match (index, is_one) {
-            (0, _) => "idle".into(),
-            (_, true) => "under load".into(),
-            (number, false) => format!("variant {number}"),
-        },
+    let ranges = rows.iter().map(|(name, times)| Range {
+        name: name.clone(),
         quantiles: [times.p50, times.p90, times.p99, times.max].map(|micros| micros as f64),
     });
     let ranges = Ranges {

@@ -162,7 +162,7 @@ fn answers(rows: &[Row<'_>]) -> Table {
         "min RTT",
         "limited by",
         "share",
-        "sure",
+        "confidence",
     ];
     let row = |(index, row): (usize, &Row<'_>)| {
         let main = row.main();
@@ -244,7 +244,7 @@ fn numbers(row: &Row<'_>) -> Table {
     let flows = row.flows().iter().take(OF_SERVICE_MAX);
     Table {
         caption: match screen::owner(row).as_str() {
-            "?" => "Its numbers.".into(),
+            "?" => "Measurements.".into(),
             _ => format!("Program: {}.", program(row)),
         },
         rows: flows.map(|flow| of_connection(flow)).collect(),

@@ -104,7 +104,7 @@ fn wrong(path: &Path, error: FileError) -> Problem {
         FileError::Io(error)
             if !matches!(
                 error.kind(),
-                ErrorKind::UnexpectedEof | ErrorKind::InvalidInput
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
             ) =>
         {
             Problem::file(path, &error)

@@ -157,15 +157,23 @@ fn all_tried(fitting: &Fitting, is_test: bool) -> Table {
             }),
             Cell::number(unit, outcome.and_then(|outcome| outcome.before)),
             Cell::number(unit, outcome.and_then(|outcome| outcome.after)),
-            Cell::number("ratio", outcome.and_then(|outcome| outcome.gain)),
+            gain(outcome.and_then(|outcome| outcome.gain)),
             Cell::text(screen::result_word(tried, is_test)).toned(tone(tried)),
         ]
     };
     Table {
-        caption: "What was tried, in order. A gain is how many times better it is with the change."
-            .into(),
+        caption: "What was tried, in order.".into(),
         head: head.map(Into::into).into(),
         rows: fitting.tried.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// How many times better it is with the change, as on the screen.
+fn gain(gain: Option<f64>) -> Cell {
+    Cell {
+        text: gain.map_or_else(|| "–".into(), screen::times),
+        value: gain,
+        ..Cell::default()
     }
 }
 
@@ -308,9 +316,9 @@ fn compared(outcome: &Outcome) -> Table {
     let rows = [
         ("without the change", Cell::number(unit, outcome.before)),
         ("with the change", Cell::number(unit, outcome.after)),
-        ("gain", Cell::number("ratio", outcome.gain)),
-        ("gain, at least (95 % CI)", Cell::number("ratio", low)),
-        ("gain, at most (95 % CI)", Cell::number("ratio", high)),
+        ("gain", gain(outcome.gain)),
+        ("gain, at least (95 % CI)", gain(low)),
+        ("gain, at most (95 % CI)", gain(high)),
         ("p-value", Cell::number("ratio", outcome.p_value)),
         ("runs of each", Cell::number("", Some(outcome.looks as f64))),
     ];

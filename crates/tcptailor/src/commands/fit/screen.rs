@@ -277,7 +277,7 @@ fn seconds(seconds: f64) -> String {
 }
 
 /// `118 times better`, `1.23 times worse`.
-fn times(gain: f64) -> String {
+pub(super) fn times(gain: f64) -> String {
     match gain {
         gain if gain >= 1000.0 => "more than 1000 times better".into(),
         gain if gain >= 10.0 => format!("{gain:.0} times better"),

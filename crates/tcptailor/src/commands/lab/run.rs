@@ -38,9 +38,9 @@ const AUTO_RUNS: (u32, u32) = (6, 30);
 
 /// Run a scenario: every variant at every point of its sweep.
 ///
-/// Sets up the path, starts two programs, measures, and checks the scenario's claims. Several runs
-/// are interleaved (first all cells once, then all again) and shown as medians. Timed
-/// workloads have one second of warm-up.
+/// Sets up the path, starts two programs, measures, and checks the scenario's expectations.
+/// Several runs are interleaved (first all cells once, then all again) and shown as medians.
+/// Timed workloads have one second of warm-up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ Examples:
   tcptailor lab run wan-bulk --html wan.html                as a page with plots
   tcptailor lab run ./mine.toml --jsonl                     a file; a line of JSON per run
 
-Exit code 3 if a claim of the scenario fails, 1 if a cell has no valid run.")]
+Exit code 3 if an expectation of the scenario fails, 1 if a cell has no valid run.")]
 pub(crate) struct Args {
     /// A built-in scenario, or a file.
     #[arg(value_name = "SCENARIO")]
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Runs of each cell, each with a different seed; `auto`: 6 to 30, until the medians of
-    /// goodput, response time and claimed metrics are known to within 5 %.
+    /// goodput, response time and expected metrics are known to within 5 %.
     #[arg(long, value_name = "N|auto")]
     runs: Option<Runs>,
     /// Seed of the random number generators.
@@ -192,7 +192,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let document = Document::new(&scenario, &cells, &ran, shown);
     let told = if args.jsonl {
         for why in document.failed_claims() {
-            output.note(format!("claim fails: {why}"));
+            output.note(format!("expectation failed: {why}"));
         }
         output::unless_reader_left(lines)
     } else {
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         Exit::Interrupted
     } else if document.failed_claims().next().is_some() {
         if args.profile.is_some() || !args.set.is_empty() {
-            output.note("the claims are about the scenario without --set and --profile");
+            output.note("the expectations are about the scenario without --set and --profile");
         }
         Exit::Findings
     } else if has_result(&cells, &ran) {

@@ -36,6 +36,8 @@ use crate::output::{self, Output};
 
 /// How long what was seen, or a request to stop, may wait.
 const TURN: Duration = Duration::from_millis(100);
+/// Who was seen for less was not seen for a whole window.
+const WHOLE_WINDOW: Duration = Duration::from_secs(4);
 /// How long the end may take that was asked for.
 const GRACE: Duration = Duration::from_secs(2);
 /// `fit --pid` looks where the process is, which may hold sockets of other namespaces. It fits into

@@ -10,10 +10,11 @@ use doctor::Held;
 use linux::{Filter, NetnsPlace};
 use ratatui::crossterm::event::KeyEvent;
 
+use super::WHOLE_WINDOW;
 use super::history::{History, Second};
 use super::live::Connection;
 use super::prompt::Prompt;
-use super::rows::{Answers, Grouping, Row, RowKey, Sort, Source, held};
+use super::rows::{Answers, Grouping, Ranks, Row, RowKey, Sort, Source, held};
 use crate::commands::diagnose::document::{Document, FlowRow};
 
 pub(super) mod keys;
@@ -97,6 +98,7 @@ pub(super) struct Model {
     pub(super) answers: Answers,
     pub(super) has_answers: bool,
     pub(super) rows: Vec<Row>,
+    ranks: Ranks,
     pub(super) selected: usize,
     /// The first line of the list that is shown.
     pub(super) first: usize,
@@ -133,6 +135,7 @@ impl Model {
             answers: Answers::default(),
             has_answers: false,
             rows: Vec::new(),
+            ranks: Ranks::new(),
             selected: 0,
             first: 0,
             scrolled: 0,
@@ -160,6 +163,7 @@ impl Model {
             Event::Resized(columns, lines) => {
                 self.size = (columns, lines);
                 self.scroll();
+                self.scrolled = self.scrolled.min(super::view::scroll_max(self));
             }
             // What was on its way when it was paused is not to move the screen.
             Event::Looked(_) | Event::Judged(_) if self.is_paused => {}
@@ -223,6 +227,12 @@ impl Model {
         self.sort_anew();
     }
 
+    /// Makes the list in another order: what lines were sorted by before says nothing.
+    fn sort_otherwise(&mut self) {
+        self.ranks.clear();
+        self.sort_anew();
+    }
+
     /// Makes the list anew; what was selected stays so, where it is still there.
     pub(super) fn sort_anew(&mut self) {
         let selected = self.row().map(|row| row.key.clone());
@@ -233,7 +243,7 @@ impl Model {
             grouping: self.grouping,
             sort: self.sort,
         };
-        self.rows = source.rows();
+        self.rows = source.rows(&mut self.ranks);
         let places = || self.rows.iter().map(|row| &row.place.netns);
         let is_elsewhere = self.has_all_netns && places().any(|netns| *netns != Netns::Own);
         // Once it is said, it stays.
@@ -254,6 +264,20 @@ impl Model {
     /// What the doctor said of it.
     pub(super) fn flow(&self, row: &Row) -> Option<&FlowRow> {
         row.judged.map(|at| self.answers.flow(at))
+    }
+
+    /// Whether what the doctor said rests on less than a window of looks: on the first one, which
+    /// is short, or on a connection that began within it and is still there.
+    pub(super) fn is_measuring(&self, flow: &FlowRow) -> bool {
+        let is_there = |connection: &Connection| {
+            connection.cookie == flow.cookie && connection.place.netns == flow.netns
+        };
+        let is_new = || {
+            flow.connections == 1
+                && flow.seen_s < WHOLE_WINDOW.as_secs_f64()
+                && self.look.connections.iter().any(is_there)
+        };
+        self.answers.document().duration_s < WHOLE_WINDOW.as_secs_f64() || is_new()
     }
 
     /// The connection that stands for a line: that of which the doctor said it, else the fastest.

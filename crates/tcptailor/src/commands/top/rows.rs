@@ -1,5 +1,6 @@
 //! The lines of the list: services, or connections one by one, filtered and sorted.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +69,40 @@ impl Sort {
         }
     }
 }
+
+/// By what a line is sorted. Rates and times vary from second to second: what has changed by less
+/// than a [`Rank::SAME`]th counts as unchanged, so that lines that are about equal stay where they
+/// are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rank {
+    /// Of the time that the finding took, in millionths.
+    share_ppm: u64,
+    rate_bps: u64,
+    /// 0 where it is not known.
+    srtt_us: u64,
+}
+
+impl Rank {
+    const SAME: u64 = 10;
+
+    fn after(self, before: Option<&Self>) -> Self {
+        let Some(before) = before else {
+            return self;
+        };
+        let settled = |before: u64, now: u64| match now.abs_diff(before) * Self::SAME < before {
+            true => before,
+            false => now,
+        };
+        Self {
+            share_ppm: settled(before.share_ppm, self.share_ppm),
+            rate_bps: settled(before.rate_bps, self.rate_bps),
+            srtt_us: settled(before.srtt_us, self.srtt_us),
+        }
+    }
+}
+
+/// The ranks of the lines that were shown last.
+pub(super) type Ranks = BTreeMap<RowKey, Rank>;
 
 /// A line of the list.
 #[derive(Clone, Debug)]
@@ -153,14 +188,26 @@ pub(super) struct Source<'m> {
 }
 
 impl Source<'_> {
-    /// The lines in their order.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    /// The lines in their order; `ranks` are those of the lines that they replace, then theirs.
+    pub(super) fn rows(&self, ranks: &mut Ranks) -> Vec<Row> {
         let mut rows = match self.grouping {
             Grouping::Connections => self.wanted().map(|at| self.connection(at)).collect(),
             Grouping::Services => self.services(),
         };
-        self.sort(&mut rows);
+        let ranked = |row: &Row| (row.key.clone(), self.rank(row).after(ranks.get(&row.key)));
+        *ranks = rows.iter().map(ranked).collect();
+        self.sort(&mut rows, ranks);
         rows
+    }
+
+    fn rank(&self, row: &Row) -> Rank {
+        let main = row.judged.and_then(|at| self.answers.flow(at).main());
+        let whole = |value: f64| value.round() as u64;
+        Rank {
+            share_ppm: main.map_or(0, |main| whole(main.share * 1e6)),
+            rate_bps: row.rate_bps,
+            srtt_us: row.srtt.map_or(0, |srtt| whole(srtt.as_secs_f64() * 1e6)),
+        }
     }
 
     /// Places of the connections that the filter selects.
@@ -276,23 +323,27 @@ impl Source<'_> {
         }
     }
 
-    fn sort(&self, rows: &mut [Row]) {
+    fn sort(&self, rows: &mut [Row], ranks: &Ranks) {
+        let rank = |row: &Row| ranks.get(&row.key).copied().unwrap_or_default();
         let importance = |row: &Row| {
-            let is_found = row.with_finding > 0;
-            let judged = row.judged.filter(|_| is_found).unwrap_or(usize::MAX);
-            (!is_found, judged, row.held == Held::Idle)
+            let main = row.judged.and_then(|at| self.answers.flow(at).main());
+            let is_main = main.is_some_and(|main| main.finding);
+            match row.with_finding > 0 {
+                true => (false, !is_main, Reverse(rank(row).share_ppm)),
+                false => (true, row.held == Held::Idle, Reverse(0)),
+            }
         };
         rows.sort_by(|a, b| {
-            let by_rate = || b.rate_bps.cmp(&a.rate_bps);
+            let by_rate = || rank(b).rate_bps.cmp(&rank(a).rate_bps);
             let by_name = || a.name.cmp(&b.name);
             match self.sort {
                 Sort::Finding => importance(a).cmp(&importance(b)).then_with(by_rate),
                 Sort::Rate => by_rate(),
-                Sort::Rtt => b.srtt.cmp(&a.srtt),
+                Sort::Rtt => rank(b).srtt_us.cmp(&rank(a).srtt_us),
                 Sort::Name => by_name(),
             }
             .then_with(by_name)
-            .then_with(|| a.place.cmp(&b.place))
+            .then_with(|| a.key.cmp(&b.key))
         });
     }
 }

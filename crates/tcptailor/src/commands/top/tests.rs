@@ -366,12 +366,15 @@ fn lines_are_sorted_and_the_selection_stays_with_its_line() {
 fn the_list_scrolls_with_the_selection() {
     // Room for one line.
     let mut model = model(80, 6);
+    assert!(screen(&model, &PLAIN).contains("SERVICE 1-1/3"));
     key(&mut model, KeyCode::End);
     assert_eq!((model.selected, model.first), (2, 2));
+    assert!(screen(&model, &PLAIN).contains("SERVICE 3-3/3"));
     key(&mut model, KeyCode::Up);
     assert_eq!((model.selected, model.first), (1, 1));
     model.handle(Event::Resized(80, 24));
     assert_eq!((model.selected, model.first), (1, 0));
+    assert!(!screen(&model, &PLAIN).contains("/3"));
     key(&mut model, KeyCode::Home);
     assert_eq!(model.selected, 0);
 }
@@ -584,4 +587,98 @@ fn what_is_done_for_a_line_is_done_in_its_namespace() {
     let asked = key(&mut model, KeyCode::Enter);
     let saved = Ask::Save(PathBuf::from("saved.rec"), Some(container()));
     assert_eq!(asked, Some(saved));
+}
+
+#[test]
+fn lines_that_are_about_equal_stay_where_they_are() {
+    let names = |model: &Model| -> Vec<String> {
+        let rows = model.rows.iter();
+        rows.map(|row| row.name.clone()).collect()
+    };
+    let look = |rates: [u64; 3]| {
+        let commands = ["alpha", "beta", "gamma"];
+        let connection = |(at, rate_bps): (usize, u64)| {
+            let seen = Seen {
+                cookie: at as u64 + 1,
+                port: 443,
+                remote: [10, 20, 30, 200],
+                command: commands[at],
+                rate_bps,
+                held: Held::Limit(Limit::Congestion),
+            };
+            seen.connection()
+        };
+        Event::Looked(Look {
+            connections: rates.into_iter().enumerate().map(connection).collect(),
+            ..Look::default()
+        })
+    };
+    for sort_keys in ["", "s"] {
+        let mut model = Model::new(String::new(), (80, 24), "saved.rec".into());
+        keys(&mut model, sort_keys);
+        model.handle(look([50_000_000, 51_000_000, 49_000_000]));
+        let before = names(&model);
+        assert_eq!(before, ["beta to :443", "alpha to :443", "gamma to :443"]);
+        for rates in [[51, 50, 49], [49, 50, 51], [50, 50, 50], [52, 48, 53]] {
+            model.handle(look(rates.map(|rate| rate * 1_000_000)));
+            assert_eq!(names(&model), before, "{rates:?}");
+        }
+        // What becomes clearly faster moves up.
+        model.handle(look([50_000_000, 50_000_000, 80_000_000]));
+        assert_eq!(names(&model)[0], "gamma to :443");
+        // Whoever sorts anew gets the order of now.
+        model.handle(look([52_000_000, 50_000_000, 80_000_000]));
+        assert_eq!(names(&model)[1], "beta to :443");
+        keys(&mut model, if sort_keys.is_empty() { "s" } else { "ssss" });
+        assert_eq!(names(&model)[1], "alpha to :443");
+    }
+}
+
+#[test]
+fn no_line_of_a_page_is_out_of_reach() {
+    for columns in [20, 33, 80] {
+        let mut model = model(80, 12);
+        key(&mut model, KeyCode::Char('?'));
+        key(&mut model, KeyCode::End);
+        model.handle(Event::Resized(columns, 12));
+        key(&mut model, KeyCode::End);
+        let shown = screen(&model, &PLAIN);
+        assert!(shown.contains("explains"), "{columns}: {shown}");
+        key(&mut model, KeyCode::Home);
+        let shown = screen(&model, &PLAIN);
+        assert!(shown.contains("q Esc"), "{columns}: {shown}");
+    }
+    // Who makes the terminal larger need not scroll back through what is in sight.
+    let mut model = model(20, 12);
+    key(&mut model, KeyCode::Char('?'));
+    key(&mut model, KeyCode::End);
+    model.handle(Event::Resized(80, 60));
+    assert_eq!(model.scrolled, 0);
+}
+
+#[test]
+fn who_was_just_seen_is_being_measured() {
+    let check = |seen_s: f64, duration_s: f64, expected: &str| {
+        let mut model = model(80, 24);
+        let row = FlowRow {
+            verdicts: Vec::new(),
+            unknown: Some("too few samples: 3 in 0.3 s".into()),
+            samples: 3,
+            seen_s,
+            ..seen()[2].row(verdict("path-full", false))
+        };
+        let document = Document {
+            duration_s,
+            ..Document::default()
+        };
+        model.handle(Event::Judged(Box::new(document.with_flows(vec![row]))));
+        let at = model.rows.iter().position(|row| row.judged.is_some());
+        model.selected = at.expect("a line");
+        key(&mut model, KeyCode::Enter);
+        let shown = screen(&model, &PLAIN);
+        assert!(shown.contains(expected), "{shown}");
+    };
+    check(0.3, 2.6, "measuring: 3 samples seen for 300 ms");
+    check(0.3, 5.0, "measuring: 3 samples");
+    check(4.9, 5.0, "unclear: too few samples");
 }

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::Paragraph;
 
 pub(super) use self::theme::Theme;
 use self::theme::fitted;
@@ -37,13 +37,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, theme: &Theme) {
         Page::Details => details::draw(frame, body, model, theme),
         Page::Help => {
             let lines = help::lines(body.width.into(), theme);
-            draw_text(frame, body, lines, model.scrolled);
+            draw_text(frame, body, &lines, model.scrolled);
         }
         Page::Command => {
             let lines = output(model, theme);
             // Its end is in sight; it is scrolled from there.
             let above = hidden_lines(&lines, body).saturating_sub(model.scrolled);
-            draw_text(frame, body, lines, above);
+            draw_text(frame, body, &lines, above);
         }
     }
     frame.render_widget(Paragraph::new(footer(model, theme, foot.width)), foot);
@@ -133,7 +133,7 @@ fn totals(model: &Model, theme: &Theme) -> Parts {
             format!("in {}", human::bps(rate(Direction::In))),
             Style::new(),
         ),
-        (format!("{looks_per_s:.0} looks/s"), theme.faint()),
+        (format!("{looks_per_s:.0} polls/s"), theme.faint()),
         (format!("{:.1} % CPU", cpu * 100.0), theme.faint()),
     ]);
     parts
@@ -236,7 +236,7 @@ const fn keys(model: &Model) -> &'static [(&'static str, &'static str)] {
             ("w", "save"),
             ("?", "keys"),
         ],
-        Page::Help => &[("q", "back"), ("j k", "scroll")],
+        Page::Help => &[("q", "back to the list"), ("j k", "scroll")],
         Page::Command => &[
             ("q", "back"),
             ("x", "stop"),
@@ -268,19 +268,18 @@ pub(super) fn scroll_max(model: &Model) -> usize {
 
 /// Lines of a text that do not fit.
 fn hidden_lines(lines: &[Line<'_>], area: Rect) -> usize {
-    let columns = usize::from(area.width.max(1));
-    let wrapped = |line: &Line<'_>| line.width().div_ceil(columns).max(1);
-    let height: usize = lines.iter().map(wrapped).sum();
+    let height = |line: &Line<'_>| theme::broken(line, area.width.into()).len();
+    let height: usize = lines.iter().map(height).sum();
     height.saturating_sub(usize::from(area.height))
 }
 
 /// Draws a text without its first lines.
-fn draw_text(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>, above: usize) {
-    let above = above.min(hidden_lines(&lines, area));
-    let text = Paragraph::new(lines)
-        .wrap(Wrap { trim: false })
-        .scroll((u16::try_from(above).unwrap_or(u16::MAX), 0));
-    frame.render_widget(text, area);
+fn draw_text(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>], above: usize) {
+    let above = above.min(hidden_lines(lines, area));
+    let broken = lines.iter();
+    let broken = broken.flat_map(|line| theme::broken(line, area.width.into()));
+    let shown: Vec<Line<'_>> = broken.skip(above).collect();
+    frame.render_widget(Paragraph::new(shown), area);
 }
 
 /// What a command has said so far.

@@ -348,6 +348,8 @@ fn series(name: &str, course: &Course, history: &History) -> Series {
         title: format!("{name} over time"),
         points: slots.iter().map(point).collect(),
         shares: slots.iter().map(|(.., slot)| shares(slot)).collect(),
+        // As in the table: a minute with many senders weighs more than one with few.
+        totals: shares(&course.whole()),
         curves,
         time: TimeUnit::of(history.span()),
         ..Series::default()

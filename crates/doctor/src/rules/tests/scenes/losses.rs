@@ -210,5 +210,27 @@ pub(super) fn losses() -> Vec<Scene> {
             s.bytes_sent = s.bytes_sent.map(|sent| sent + 1448 * timeouts);
             s.retrans_total_pkts = Some(timeouts);
         }),
+        // A message of one full segment and a small one, which arrives.
+        scene(
+            "black hole, a small segment arrives",
+            "pmtu-blackhole",
+            hole,
+            |s, tick| {
+                let timeouts = [5, 15, 35, 75].iter().filter(|at| tick >= **at).count() as u64;
+                s.backoff = Some(timeouts as u8);
+                s.rto_total = Some(timeouts);
+                s.unacked_pkts = Some(2);
+                s.sacked_pkts = Some(1);
+                s.lost_pkts = Some(u32::from(timeouts > 0));
+                s.notsent_bytes = Some(0);
+                s.send_queue_bytes = Some(1448 + 112);
+                s.cwnd_pkts = Some(1);
+                s.bytes_sent = s
+                    .bytes_acked
+                    .map(|acked| acked + 1448 + 112 + 1448 * timeouts);
+                s.bytes_retrans = Some(1448 * timeouts);
+                s.retrans_total_pkts = Some(timeouts);
+            },
+        ),
     ]
 }

@@ -33,7 +33,7 @@ impl Cells {
             (has_names, "VARIANT"),
             (true, "NUMBER"),
             (has_published, "PUBLISHED"),
-            (with_claims || !has_published, "CLAIMED"),
+            (with_claims || !has_published, "EXPECTED"),
         ];
         let shown_ones = columns.iter().filter(|(is_shown, _)| *is_shown);
         let mut header: Vec<String> = shown_ones.map(|(_, name)| (*name).to_owned()).collect();
@@ -139,7 +139,7 @@ pub(super) fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<
     remarks
 }
 
-/// How many experiments came out how: `12 holds, 1 fails`.
+/// How many experiments came out how: `12 pass, 1 fail`.
 pub(super) fn counts(summary: &Summary) -> String {
     let counts = summary.verdicts.rows().into_iter();
     let told: Vec<String> = counts

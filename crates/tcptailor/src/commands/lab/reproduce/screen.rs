@@ -52,7 +52,7 @@ fn experiment_text(
     output::push_wrapped(text, &about, "  ", 0);
     output::push_wrapped(text, &format!("Claim: {}", experiment.claim), "  ", 0);
     if experiment.rows.is_empty() {
-        text.push_str("nothing is published or claimed in numbers\n");
+        text.push_str("nothing is published or expected in numbers\n");
     } else {
         text.push_str(&table(experiment, verbose));
     }

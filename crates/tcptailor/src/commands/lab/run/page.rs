@@ -22,7 +22,7 @@ const METRICS: [(Metric, &str); 7] = [
     (Metric::GoodputBps, "goodput"),
     (Metric::DurationUs, "time"),
     (Metric::ResponseP50Us, "response, median"),
-    (Metric::ResponseP99Us, "response, 99 %"),
+    (Metric::ResponseP99Us, "response, p99"),
     (Metric::StallMaxUs, "longest stall"),
     (Metric::DataSegments, "data segments"),
     (Metric::RetransmittedSegments, "retransmitted"),
@@ -202,8 +202,8 @@ fn claim(claim: &ClaimRow) -> Vec<page::Cell> {
         None => name,
     };
     let (tone, word) = match claim.holds {
-        Some(true) => (Tone::Good, "holds"),
-        Some(false) => (Tone::Bad, "fails"),
+        Some(true) => (Tone::Good, "pass"),
+        Some(false) => (Tone::Bad, "fail"),
         None if claim.why.is_some() => (Tone::Doubt, "not distinguishable"),
         None => (Tone::Muted, "no usable run"),
     };
@@ -218,7 +218,7 @@ fn claim(claim: &ClaimRow) -> Vec<page::Cell> {
 }
 
 fn claims(document: &Document) -> Option<Section> {
-    let head = ["cell", "number", "value", "claimed", "why", "verdict"];
+    let head = ["cell", "metric", "value", "expected", "why", "result"];
     let table = Part::Table(Table {
         caption: String::new(),
         head: head.map(Into::into).into(),
@@ -230,12 +230,12 @@ fn claims(document: &Document) -> Option<Section> {
         .all(|claim| claim.holds == Some(true));
     let part = match document.claims.len() {
         many if many > CLAIMS_OPEN && all_hold => {
-            Part::Fold(format!("{many} claims, all hold"), vec![table])
+            Part::Fold(format!("{many} expectations, all passed"), vec![table])
         }
         _ => table,
     };
     (!document.claims.is_empty()).then(|| Section {
-        title: "Claims".into(),
+        title: "Expectations".into(),
         parts: vec![part],
     })
 }

@@ -270,13 +270,13 @@ fn claims(text: &mut String, document: &Document) {
     }
     text.push('\n');
     for why in document.failed_claims() {
-        writeln!(text, "{red}claim fails{red:#}: {why}").expect("a String grows");
+        writeln!(text, "{red}expectation failed{red:#}: {why}").expect("a String grows");
     }
     for why in document.open_claims() {
-        writeln!(text, "claim not distinguishable: {why}").expect("a String grows");
+        writeln!(text, "expectation not distinguishable: {why}").expect("a String grows");
     }
     let all = document.claims.len();
-    write!(text, "claims passed: {} of {all}", held.len()).expect("a String grows");
+    write!(text, "expectations passed: {} of {all}", held.len()).expect("a String grows");
     if unjudged > 0 {
         write!(text, ", {unjudged} not judged").expect("a String grows");
     }

@@ -112,7 +112,7 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     let expected = "slow 4.00 Mbit/s 3.00 to 8.00 3/3 904 us 2.00 ms congestion 2.00 KiB 7 55 us";
     assert_eq!(words.join(" "), expected, "{screen}");
     assert_eq!(line(&screen, "90").trim(), "90 %", "{screen}");
-    assert!(screen.contains("claims passed: 2 of 2"), "{screen}");
+    assert!(screen.contains("expectations passed: 2 of 2"), "{screen}");
     assert!(document.failed_claims().next().is_none());
     assert!(!screen.contains("CAVEAT"), "{screen}");
     for line in screen.lines() {
@@ -185,11 +185,11 @@ fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
     assert_eq!(
         failed,
         [
-            "slow: goodput_bps is 7.00 Mbit/s, claimed at most 5.00 Mbit/s (it is slow)",
-            "fast: response_p50_us is 1.10 ms, claimed at most 1.00 ms",
+            "slow: goodput_bps is 7.00 Mbit/s, expected at most 5.00 Mbit/s (it is slow)",
+            "fast: response_p50_us is 1.10 ms, expected at most 1.00 ms",
         ]
     );
-    let told = line(&screen, "claim fails: slow");
+    let told = line(&screen, "expectation failed: slow");
     assert!(told.ends_with("(it is slow)"), "{screen}");
     assert_eq!(document.claims[0].value, Some(7e6));
 }
@@ -202,7 +202,7 @@ fn a_claim_that_chance_may_have_broken_is_told_and_does_not_fail() {
     assert_eq!(document.claims[0].holds, None);
     let told = line(
         &screen,
-        "claim not distinguishable: slow: goodput_bps is 6.00 Mbit/s",
+        "expectation not distinguishable: slow: goodput_bps is 6.00 Mbit/s",
     );
     assert!(
         told.contains("its interval is 4.00 to 7.00 Mbit/s"),

@@ -16,13 +16,12 @@ use tailor::Observed;
 
 use crate::commands::diagnose::document::{Document, FlowRow};
 use crate::commands::diagnose::seen;
+use crate::commands::top::WHOLE_WINDOW;
 
 /// Up to so many all are judged each time: that costs little.
 const ALL_JUDGED_UP_TO: usize = 200;
 /// One that goes on as it did is judged each time that so many windows are over.
 const WINDOWS_EACH: u64 = 6;
-/// Who was seen for less was not seen for a whole window.
-const WHOLE_WINDOW: Duration = Duration::from_secs(4);
 /// A share of the time that has changed by more says something else.
 const SHARE_CHANGED: f64 = 0.1;
 

@@ -12,10 +12,16 @@ use crate::commands::watching::parse_filter;
 
 /// Keys and what they do, as the help page shows them.
 pub(in crate::commands::top) const KEYS: &[(&str, &str)] = &[
+    (
+        "q Esc",
+        "back to the list, from this page too; there q quits",
+    ),
     ("Up Down j k", "select a line"),
-    ("PgUp PgDn g G", "farther; also Ctrl-B, Ctrl-F, Home, End"),
+    (
+        "PgUp PgDn g G",
+        "a page, to the ends; also Ctrl-B, Ctrl-F, Home, End",
+    ),
     ("Enter", "details: evidence, what to change, a graph"),
-    ("Esc q", "back; on the list q quits"),
     ("Tab", "services or connections"),
     ("s", "sort by finding, rate, round-trip time, name"),
     ("/", "filter, as in ss(8): dport = :443 and comm = curl"),
@@ -68,12 +74,12 @@ impl Model {
             (Page::List, KeyCode::Tab) => {
                 self.grouping = self.grouping.other();
                 (self.selected, self.first) = (0, 0);
-                self.sort_anew();
+                self.sort_otherwise();
             }
             (Page::List, KeyCode::Char('s')) => {
                 self.sort = self.sort.next();
                 self.note = Some(format!("sorted by {}", self.sort.name()));
-                self.sort_anew();
+                self.sort_otherwise();
             }
             (_, KeyCode::Char('f')) => return self.ask_to_fit(),
             (_, KeyCode::Char('u')) => self.ask_to_run(vec!["rollback".into()]),

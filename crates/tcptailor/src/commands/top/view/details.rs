@@ -35,7 +35,7 @@ pub(super) fn areas(area: Rect) -> [Rect; 2] {
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     let [text, graph] = areas(area);
     let lines = lines(model, area.width.into(), theme);
-    super::draw_text(frame, text, lines, model.scrolled);
+    super::draw_text(frame, text, &lines, model.scrolled);
     if let Some(row) = model.row().filter(|_| graph.height > 0) {
         draw_graph(frame, graph, (model, row), theme);
     }
@@ -91,7 +91,7 @@ pub(super) fn lines(model: &Model, columns: usize, theme: &Theme) -> Vec<Line<'s
     for verdict in &flow.verdicts {
         push_verdict(&mut lines, verdict, columns, theme);
     }
-    push_missing(&mut lines, flow, columns);
+    push_missing(&mut lines, flow, model.is_measuring(flow), columns);
     lines
 }
 
@@ -177,8 +177,20 @@ fn push_verdict(
 }
 
 /// Why there is no verdict, and what could not be read.
-fn push_missing(lines: &mut Vec<Line<'static>>, flow: &FlowRow, columns: usize) {
-    let unknown = flow.unknown.iter().map(|why| format!("unclear: {why}"));
+fn push_missing(
+    lines: &mut Vec<Line<'static>>,
+    flow: &FlowRow,
+    is_measuring: bool,
+    columns: usize,
+) {
+    let unknown = flow.unknown.iter().map(|why| match is_measuring {
+        true => format!(
+            "measuring: {} seen for {}; the verdict follows after a whole window",
+            human::count(flow.samples as u64, "sample"),
+            human::time(Duration::from_secs_f64(flow.seen_s.max(0.0)))
+        ),
+        false => format!("unclear: {why}"),
+    });
     let options = flow.options_error.iter();
     let options = options.map(|why| format!("options of the socket could not be read: {why}"));
     let idle = flow.idle && flow.verdicts.is_empty();
@@ -217,6 +229,7 @@ fn draw_graph(frame: &mut Frame<'_>, area: Rect, (model, row): (&Model, &Row), t
     } else {
         Style::new()
     };
+    let text = theme::fitted(&text, area.width.into(), theme);
     frame.render_widget(Paragraph::new(Line::styled(text, theme.header())), title);
     let graph = Sparkline::default()
         .data(rates)

@@ -140,7 +140,8 @@ fn header(
         Grouping::Services => "SERVICE",
         Grouping::Connections => "CONNECTION",
     };
-    let mut text = format!(" {}", fitted(first, name_width, theme));
+    let first = with_place(first, model, name_width);
+    let mut text = format!(" {}", fitted(&first, name_width, theme));
     let has_now = columns.iter().any(|(column, _)| *column == Column::Now);
     for (column, width) in columns {
         let title = match column {
@@ -158,6 +159,17 @@ fn header(
         text.push_str(&title);
     }
     Line::styled(text, theme.header())
+}
+
+/// The title of the names, with the lines that are in sight where others are not.
+fn with_place(title: &str, model: &Model, width: usize) -> String {
+    let (all, lines) = (model.rows.len(), model.page_lines());
+    if all <= lines {
+        return title.into();
+    }
+    let place = format!("{}-{}/{all}", model.first + 1, model.first + lines);
+    let long = format!("{title} {place}");
+    if long.len() <= width { long } else { place }
 }
 
 /// How far a bar reaches back.

@@ -180,6 +180,41 @@ pub(super) fn wrapped(text: &str, columns: usize, indent: usize, used: usize) ->
     lines
 }
 
+/// A line in as many as it takes in so many columns: broken between words, or within one that is
+/// longer.
+pub(super) fn broken(line: &Line<'_>, columns: usize) -> Vec<Line<'static>> {
+    let spans = line.spans.iter();
+    let letters = spans.flat_map(|span| span.content.chars().map(|letter| (letter, span.style)));
+    let letters: Vec<(char, Style)> = letters.collect();
+    let mut rest = &letters[..];
+    let mut lines = Vec::new();
+    loop {
+        let mut used = 0;
+        let fits = rest.iter().take_while(|(letter, _)| {
+            used += width_of(*letter);
+            used <= columns
+        });
+        let fits = fits.count().max(1);
+        if fits >= rest.len() {
+            lines.push(line_of(rest, line.style));
+            return lines;
+        }
+        let indent = rest.iter().take_while(|(letter, _)| *letter == ' ').count();
+        let blank = (indent + 1..=fits).rev().find(|at| rest[*at].0 == ' ');
+        lines.push(line_of(&rest[..blank.unwrap_or(fits)], line.style));
+        rest = &rest[blank.map_or(fits, |at| at + 1)..];
+    }
+}
+
+fn line_of(letters: &[(char, Style)], style: Style) -> Line<'static> {
+    let alike = letters.chunk_by(|(_, one), (_, other)| one == other);
+    let span = |some: &[(char, Style)]| {
+        let text: String = some.iter().map(|(letter, _)| *letter).collect();
+        Span::styled(text, some.first().map_or(Style::new(), |(_, style)| *style))
+    };
+    Line::from(alike.map(span).collect::<Vec<_>>()).style(style)
+}
+
 /// Adds a label and a text beside it, in as many lines as it takes.
 pub(super) fn push_labelled(
     lines: &mut Vec<Line<'static>>,
@@ -258,6 +293,25 @@ mod tests {
         check("one two three", 0, &["one two", "  three"]);
         check("averylongwordindeed x", 0, &["averylongwordindeed", "  x"]);
         check("", 0, &[""]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_goes_on_in_the_next() {
+        let check = |columns: usize, expected: &[&str]| {
+            let bold = Style::new().add_modifier(Modifier::BOLD);
+            let spans = vec![Span::raw("  one two "), Span::styled("three", bold)];
+            let lines = broken(&Line::from(spans), columns);
+            let texts: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expected, "{columns}");
+            let last = lines.last().and_then(|line| line.spans.last());
+            assert_eq!(last.map(|span| span.style), Some(bold), "{columns}");
+        };
+        check(15, &["  one two three"]);
+        check(14, &["  one two", "three"]);
+        check(5, &["  one", "two", "three"]);
+        check(4, &["  on", "e", "two", "thre", "e"]);
+        assert_eq!(broken(&Line::raw(""), 5).len(), 1);
+        assert_eq!(broken(&Line::raw("漢字"), 1).len(), 2);
     }
 
     #[test]
