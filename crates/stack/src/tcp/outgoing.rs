@@ -63,6 +63,18 @@ impl Connection {
         }
     }
 
+    /// As [`Self::output`], but nothing new leaves (Linux `tcp_rack_reo_timeout`).
+    pub(super) fn output_lost(&mut self, now: Instant, shared: &mut Shared) {
+        self.local_queue.begin_round();
+        if self.send_lost(now, shared) != Gate::Open {
+            // Why the rest is held is noted, and what ends that.
+            self.output(now, shared);
+            return;
+        }
+        self.tell_changes(now, shared);
+        self.arm_timers(now, shared);
+    }
+
     /// As [`Self::output`], after a segment that told the sending half nothing: where that is at
     /// rest, nothing can leave but an ACK, and hardly a timer but that of the ACK can have changed.
     /// A trace may want to hear more.
@@ -104,6 +116,9 @@ impl Connection {
     #[inline(never)]
     fn send_some_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         loop {
+            if self.retransmits_enough() {
+                return Gate::Open;
+            }
             let segment = self.segment_sizes().mss;
             let range = self
                 .recovery
@@ -122,6 +137,12 @@ impl Connection {
                 self.retransmit(now, shared, start, end);
             }
         }
+    }
+
+    /// Linux retransmits no more packets than are lost: after a timeout that was undone, what was
+    /// retransmitted is not lost any more and still counts (`tcp_xmit_retransmit_queue`).
+    fn retransmits_enough(&self) -> bool {
+        self.linux().is_some() && self.recovery.retransmitted() >= self.recovery.lost()
     }
 
     /// Retransmits what an ACK found lost before the data that came with it is taken (Linux

@@ -76,7 +76,13 @@ impl Connection {
             return;
         }
         match timer {
-            RecoveryTimer::Reorder => self.recovery.on_reorder_timeout(now),
+            RecoveryTimer::Reorder => {
+                self.recovery.on_reorder_timeout(now);
+                if self.linux().is_some() {
+                    self.output_lost(now, shared);
+                    return;
+                }
+            }
             RecoveryTimer::LossProbe => self.send_loss_probe(now, shared),
             RecoveryTimer::Retransmit => {
                 if self.gives_up(now, shared) {
