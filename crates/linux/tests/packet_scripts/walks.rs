@@ -116,6 +116,8 @@ fn random_walks_agree_with_the_kernel() {
     }
     let report = format!("{} of {settled} walks differ: {differ:?}", differ.len());
     println!("{report}");
+    // A kernel that never does the same twice says nothing of us.
+    assert!(2 * settled >= walked.len(), "{report}");
     assert!(100 * differ.len() <= DIFFERENT_MAX * settled, "{report}");
 }
 
