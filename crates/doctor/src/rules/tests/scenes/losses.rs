@@ -24,6 +24,25 @@ fn cuts(s: &mut FlowSample, tick: u64) {
     s.unacked_pkts = s.cwnd_pkts;
 }
 
+/// A path that lets nothing large through.
+const HOLE: Sender = Sender {
+    mbit: 0.0,
+    rtt_ms: 40.2,
+    unacked: 11,
+    cwnd: 1,
+    notsent: 90_000,
+    w: 130_000,
+    tb: 87_040,
+    lost: 0.0,
+    ..WAN
+};
+
+/// Timeouts by then, each after twice the time of the one before.
+fn timeouts(tick: u64) -> u64 {
+    let begin = [5, 15, 35, 75];
+    begin.iter().filter(|at| tick >= **at).count() as u64
+}
+
 // tidy: long because it is a table of flows.
 pub(super) fn losses() -> Vec<Scene> {
     let lossy = Sender {
@@ -100,17 +119,6 @@ pub(super) fn losses() -> Vec<Scene> {
         lost: 0.1,
         ..WAN
     };
-    let hole = Sender {
-        mbit: 0.0,
-        rtt_ms: 40.2,
-        unacked: 11,
-        cwnd: 1,
-        notsent: 90_000,
-        w: 130_000,
-        tb: 87_040,
-        lost: 0.0,
-        ..WAN
-    };
     vec![
         scene("loss, CUBIC", "random-loss", lossy, |s, tick| {
             // A burst between two losses shows what the path can do.
@@ -179,7 +187,17 @@ pub(super) fn losses() -> Vec<Scene> {
                 });
             })
         },
-        scene("peer gone", "path-dead", hole, |s, tick| {
+        scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
+            h.links[0].tx_dropped_pkts = tick;
+            h.links[0].txqueuelen_pkts = 10;
+        }),
+    ]
+}
+
+/// Flows of which nothing arrives any more, or nothing large.
+pub(super) fn silences() -> Vec<Scene> {
+    vec![
+        scene("peer gone", "path-dead", HOLE, |s, tick| {
             s.backoff = Some(3 + (tick / 40) as u8);
             s.bytes_acked = Some(5_000_000);
             s.bytes_sent = Some(5_000_000 + 11 * 1448);
@@ -188,7 +206,7 @@ pub(super) fn losses() -> Vec<Scene> {
             s.since_ack_received = Some(Duration::from_secs(9));
         }),
         // A request of 11 small segments, and the SYN-ACK comes again and again.
-        scene("never accepted", "path-dead", hole, |s, tick| {
+        scene("never accepted", "path-dead", HOLE, |s, tick| {
             s.backoff = Some(3 + (tick / 40) as u8);
             s.advmss_bytes = Some(1448);
             (s.bytes_acked, s.bytes_received) = (Some(1), Some(0));
@@ -197,12 +215,8 @@ pub(super) fn losses() -> Vec<Scene> {
             s.lost_pkts = Some(11);
             s.segs_in = Some(1 + tick / 40);
         }),
-        scene("short txqueuelen", "local-qdisc-drops", dropping, plain).host(|h, tick| {
-            h.links[0].tx_dropped_pkts = tick;
-            h.links[0].txqueuelen_pkts = 10;
-        }),
-        scene("black hole", "pmtu-blackhole", hole, |s, tick| {
-            let timeouts = [5, 15, 35, 75].iter().filter(|at| tick >= **at).count() as u64;
+        scene("black hole", "pmtu-blackhole", HOLE, |s, tick| {
+            let timeouts = timeouts(tick);
             s.backoff = Some(timeouts as u8);
             s.rto_total = Some(timeouts);
             s.lost_pkts = Some(if timeouts > 0 { 11 } else { 0 });
@@ -214,9 +228,9 @@ pub(super) fn losses() -> Vec<Scene> {
         scene(
             "black hole, a small segment arrives",
             "pmtu-blackhole",
-            hole,
+            HOLE,
             |s, tick| {
-                let timeouts = [5, 15, 35, 75].iter().filter(|at| tick >= **at).count() as u64;
+                let timeouts = timeouts(tick);
                 s.backoff = Some(timeouts as u8);
                 s.rto_total = Some(timeouts);
                 s.unacked_pkts = Some(2);
