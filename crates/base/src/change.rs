@@ -36,7 +36,7 @@ impl fmt::Display for KnobValue {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Netns {
-    /// The one in which the program runs.
+    /// The network namespace in which the program runs.
     #[default]
     Own,
     /// `/run/netns/NAME`, as `ip netns` shows it.
@@ -58,7 +58,7 @@ impl fmt::Display for Netns {
     }
 }
 
-/// Where a knob is turned, from the smallest scope to the largest.
+/// The scope of a change, from the smallest to the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", tag = "scope"))]
@@ -150,7 +150,7 @@ pub enum Live {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Change {
-    /// Where.
+    /// The scope.
     pub target: Target,
     /// Name of a knob in [`crate::KNOBS`].
     pub knob: String,

@@ -12,7 +12,7 @@ pub struct Diagnostic {
     pub line: u32,
     /// In characters, from 1; 0 where there is no file.
     pub column: u32,
-    /// What is wrong and what to write.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 

@@ -19,7 +19,7 @@ use crate::wire_packet::WirePacket;
 
 const VNET: usize = VirtioHeader::BYTES;
 const TCP_FLAGS_AT: usize = 12;
-/// What an ICMP message quotes at most.
+/// Largest part of a packet that an ICMP message quotes.
 const QUOTE_BYTES_MAX: usize = 1280;
 
 /// A packet in the buffer that it was read into, with its virtio header in front.
@@ -44,7 +44,7 @@ pub struct GsoPacket {
     shape: Shape,
 }
 
-/// What the headers say about the cuts. Offsets count from the start of the IP header.
+/// Header fields that every cut must patch. Offsets count from the start of the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// One wire packet, whatever is in it.
@@ -203,7 +203,7 @@ impl GsoPacket {
     }
 }
 
-/// What the parts must know of the packet that they were cut out of.
+/// Properties of the whole packet that every segment cut from it needs.
 struct Whole {
     /// From the IP header on.
     bytes: usize,

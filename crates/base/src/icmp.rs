@@ -24,7 +24,7 @@ const V6_MESSAGE_BYTES_MAX: usize = 1280;
 /// A message that says that a packet was too big.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig<'a> {
-    /// Who says so.
+    /// The host that reports the error.
     pub from: IpAddr,
     /// The largest packet that would have passed, in bytes with its IP header; 0 where an old
     /// router does not say.

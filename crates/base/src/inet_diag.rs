@@ -18,7 +18,7 @@ const MESSAGE_BYTES: usize = 72;
 
 /// Attribute of an answer: `struct tcp_info`.
 pub const INET_DIAG_INFO: u16 = 2;
-/// That of any congestion control that has one is asked for by the number of this one.
+/// Requests the information of any congestion control that has some.
 pub const INET_DIAG_VEGASINFO: u16 = 3;
 /// The name of the congestion control.
 pub const INET_DIAG_CONG: u16 = 4;

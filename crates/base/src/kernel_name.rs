@@ -24,7 +24,7 @@ impl KernelName {
 }
 
 impl From<&str> for KernelName {
-    /// What is longer than kernels allow is cut.
+    /// Truncates names longer than the kernel's limit.
     fn from(name: &str) -> Self {
         let fits = |length: &usize| name.is_char_boundary(*length);
         let length = (0..=BYTES_MAX.min(name.len())).rev().find(fits);

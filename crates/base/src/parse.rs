@@ -8,11 +8,11 @@ use core::fmt;
 pub struct ParseError {
     /// Offset of the offending field, in bytes from the start of what was given.
     pub at: usize,
-    /// What is wrong there.
+    /// Kind of error.
     pub kind: ParseErrorKind,
 }
 
-/// What is wrong with the bytes.
+/// Kind of error in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseErrorKind {

@@ -158,7 +158,8 @@ impl Batch {
         self.records
     }
 
-    /// What of the block is still to be written. Once a part of it was, no record can join it.
+    /// The part of the block that is not written yet. Once some of it was written, no record can be
+    /// added.
     #[must_use]
     pub fn unwritten(&self) -> &[u8] {
         &self.block[self.written..]

@@ -41,7 +41,7 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// Who saw it.
+/// Source of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -75,7 +75,7 @@ pub enum TcpState {
 }
 
 impl TcpState {
-    /// As RFC 9293 section 3.3.2 writes it, in small letters.
+    /// Name of the state as in RFC 9293 section 3.3.2, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl CongestionState {
     }
 }
 
-/// What BBR knows of the path (Linux `struct tcp_bbr_info`).
+/// BBR's model of the path (Linux `struct tcp_bbr_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BbrState {
@@ -159,7 +159,7 @@ pub struct FlowSample {
     pub uid: Option<u32>,
     /// Inode number of the socket's cgroup directory.
     pub cgroup_id: Option<u64>,
-    /// Who saw it.
+    /// Source of the sample.
     pub source: Source,
     /// RFC 9293 state.
     pub state: Option<TcpState>,
@@ -167,7 +167,7 @@ pub struct FlowSample {
     pub congestion_state: Option<CongestionState>,
     /// Name of the congestion control, such as `cubic`.
     pub congestion: Option<KernelName>,
-    /// What BBR knows, where it is the congestion control.
+    /// BBR's state, where BBR is the congestion control.
     pub bbr: Option<BbrState>,
 
     /// Timestamps were agreed (RFC 7323).
@@ -178,8 +178,8 @@ pub struct FlowSample {
     pub window_scaling: Option<bool>,
     /// ECN was agreed (RFC 3168).
     pub ecn: Option<bool>,
-    /// What the kernel runs above this connection: `mptcp` for a subflow of Multipath TCP
-    /// (RFC 8684), `tls` for kernel TLS.
+    /// Upper-layer protocol that the kernel runs on this connection: `mptcp` for a subflow of
+    /// Multipath TCP (RFC 8684), `tls` for kernel TLS.
     #[cfg_attr(
         feature = "serde",
         serde(default, skip_serializing_if = "Option::is_none")

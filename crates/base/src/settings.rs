@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::Rate;
 
-/// What is done with segments that are smaller than the MSS.
+/// Treatment of segments smaller than the MSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nagle {
     /// They leave at once (`TCP_NODELAY`).
@@ -118,10 +118,10 @@ pub struct BufferSize {
     pub max: u32,
     /// Most that an application may ask for (`rmem_max`, `wmem_max`).
     pub request_max: u32,
-    /// What the application set, as the stack's rule made of it (Linux doubles it: the knobs
+    /// Size set by the application, after the stack's own rounding (Linux doubles it: the knobs
     /// `sndbuf` and `rcvbuf` do that); `Some` ends automatic sizing.
     pub fixed: Option<u32>,
-    /// Who sizes it where the application did not.
+    /// Rule of automatic sizing.
     pub rule: SizeRule,
 }
 
@@ -150,7 +150,7 @@ pub enum SizeRule {
     },
 }
 
-/// Where the rules of Linux changed.
+/// Linux versions between which rules changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinuxVersion {
     /// Until 6.15.
@@ -163,7 +163,7 @@ pub enum LinuxVersion {
     V6_19,
 }
 
-/// What a buffer counts.
+/// Unit in which a buffer's fill level is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accounting {
     /// Bytes of payload.
@@ -197,7 +197,7 @@ pub enum Completion {
 pub struct SendMemory {
     /// The buffer.
     pub buffer: BufferSize,
-    /// What it counts.
+    /// Unit of its fill level.
     pub accounting: Accounting,
     /// When a write is done.
     pub completion: Completion,
@@ -214,7 +214,7 @@ pub struct SendMemory {
 pub struct RecvMemory {
     /// The buffer.
     pub buffer: BufferSize,
-    /// What it counts.
+    /// Unit of its fill level.
     pub accounting: Accounting,
     /// Most payload that is kept behind a gap (`NetBurner` `SetOutOfOrderBuffers`); `None`: as
     /// much as the buffer holds.
@@ -224,7 +224,7 @@ pub struct RecvMemory {
     pub lowat: u32,
 }
 
-/// What is offered in the handshake, and windows.
+/// Options offered in the handshake, and windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Offer window scaling (RFC 7323 section 2).
@@ -333,7 +333,7 @@ pub struct Congestion {
     pub initial_window: u32,
     /// Slow start after idle (RFC 5681 section 4.1; Linux `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
-    /// What an unused window becomes.
+    /// Treatment of an unused congestion window.
     pub validation: Validation,
     /// Spread segments over the round-trip time also where the congestion control does not ask for
     /// it (`SO_MAX_PACING_RATE`, the fq qdisc).
@@ -360,7 +360,7 @@ pub enum HyStart {
     PlusPlus,
 }
 
-/// What becomes of a congestion window that the application does not use.
+/// Treatment of a congestion window that the application does not use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
     /// It stays.
@@ -411,7 +411,7 @@ pub enum MtuProbing {
 pub struct Life {
     /// Retransmissions of an unanswered SYN (Linux `tcp_syn_retries`, 6).
     pub syn_retries: u32,
-    /// Of these, the ones in constant intervals (Linux `tcp_syn_linear_timeouts`, 4).
+    /// Of these, the first ones at constant intervals (Linux `tcp_syn_linear_timeouts`, 4).
     pub syn_linear_timeouts: u32,
     /// Retransmissions of an unanswered SYN-ACK (Linux: 5).
     pub synack_retries: u32,
@@ -421,9 +421,9 @@ pub struct Life {
     pub defer_accept: Option<Duration>,
     /// Retransmissions of data before the connection ends (Linux `tcp_retries2`, 15).
     pub retries: u32,
-    /// What that number means: the time that so many timeouts take of which the first has this
-    /// length and each of the others twice that of the one before (Linux: 200 ms), or, where it is
-    /// `None`, the number itself.
+    /// How `retries` is turned into a time limit: the sum of that many timeouts, the first of this
+    /// length and each one twice its predecessor (Linux: 200 ms). `None`: `retries` counts
+    /// retransmissions.
     pub retries_timeout: Option<Duration>,
     /// Time without progress after which the connection ends (RFC 5482); `None`: by retries.
     pub user_timeout: Option<Duration>,
@@ -469,8 +469,8 @@ pub struct SocketSettings {
 }
 
 impl SocketSettings {
-    /// What "Nagle's algorithm on" means to the stack of these settings: Linux has Minshall's
-    /// variant, the others have the original.
+    /// Variant that "Nagle's algorithm on" selects in these settings: Minshall's on Linux, the
+    /// original elsewhere.
     #[must_use]
     pub const fn usual_nagle(&self) -> Nagle {
         match self.send.completion {

@@ -16,14 +16,14 @@ use core::time::Duration;
 pub enum UnitError {
     /// No number at the start.
     NoNumber {
-        /// What was given.
+        /// The rejected text.
         text: String,
         /// An example of what is accepted.
         example: &'static str,
     },
     /// The number has no unit, and without one it would be ambiguous.
     NoUnit {
-        /// What was given.
+        /// The rejected text.
         text: String,
         /// An example of what is accepted.
         example: &'static str,
@@ -44,7 +44,7 @@ pub enum UnitError {
     },
     /// The value does not fit.
     OutOfRange {
-        /// What was given.
+        /// The rejected text.
         text: String,
         /// The range.
         range: &'static str,

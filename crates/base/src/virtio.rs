@@ -62,9 +62,9 @@ pub struct VirtioHeader {
     pub header_bytes: u16,
     /// Payload bytes of each wire packet but the last; 0 without segmentation.
     pub gso_size: u16,
-    /// Where the checksum begins to cover, in bytes from the start of the packet.
+    /// Offset at which the checksum starts to cover, in bytes from the start of the packet.
     pub csum_start: u16,
-    /// Where the checksum stands, in bytes from `csum_start`.
+    /// Offset of the checksum, in bytes from `csum_start`.
     pub csum_offset: u16,
 }
 

@@ -8,7 +8,7 @@
 
 use base::Instant;
 
-/// Of a member that is not due: later than all deadlines.
+/// Key of a member without a deadline: later than all others.
 const NEVER: u128 = u128::MAX;
 /// Bits of a key that say whose it is, and those that count settings: enough for some days.
 const MEMBER_BITS: u32 = 20;

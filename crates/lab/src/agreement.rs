@@ -64,7 +64,7 @@ pub fn agreement_label(cell: &Cell) -> &str {
     cell.id.strip_prefix("agree-").unwrap_or(&cell.id)
 }
 
-/// What of this workload is compared: how much comes through, and how long an answer takes.
+/// Metrics compared for this workload: throughput, and response times.
 #[must_use]
 pub const fn compared_metrics(workload: &Workload) -> &'static [Metric] {
     match workload {

@@ -79,7 +79,7 @@ impl Demand {
         Ok(Self { rate, rtt, mtu })
     }
 
-    /// Of the slowest link.
+    /// Rate of the slowest link.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -116,7 +116,7 @@ impl Demand {
         self.bytes().div_ceil(mtu.0.max(1)).max(1)
     }
 
-    /// What a window of this size gives, once per round trip, and at most what the path carries.
+    /// Rate of a window of this size: one window per round trip, at most the path's rate.
     #[must_use]
     pub fn rate_of_window(&self, window: u64) -> Rate {
         let rate = Rate::of(window, self.rtt).bits_per_second();
@@ -130,8 +130,8 @@ impl Demand {
         self.bytes().div_ceil(limits.window_max()).max(1)
     }
 
-    /// What each limit of a host has to be, beside what it is, for a connection that fills the
-    /// path, or as much of it as one connection can.
+    /// Each limit of a host beside what it must be for one connection to fill the path, or as much
+    /// of it as a single connection can.
     #[must_use]
     pub fn rows(&self, limits: &HostLimits) -> Vec<LimitRow> {
         let need = Need::of(self, limits);
@@ -178,7 +178,7 @@ impl Demand {
     }
 }
 
-/// What limits a connection of a host, as the kernel tells it.
+/// Limits of connections of a host, as reported by the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostLimits {
     /// `net.ipv4.tcp_rmem`: minimum, initial size, maximum; bytes of memory.
@@ -265,13 +265,13 @@ impl Standing {
 pub struct LimitRow {
     /// Which one: a sysctl, with the place of the value where it has three; or the queue.
     pub setting: &'static str,
-    /// What it is; of a switch 0 or 1. Bytes of memory, of the queue packets.
+    /// Current value; 0 or 1 for a switch. Bytes of memory, packets for the queue.
     pub now: u64,
-    /// What it has to be at least.
+    /// Required minimum.
     pub needed: u64,
     /// How they compare.
     pub standing: Standing,
-    /// What it limits.
+    /// The effect of this limit.
     pub about: &'static str,
 }
 
@@ -338,7 +338,7 @@ fn send_memory_per_byte() -> f64 {
     SEND_HEADROOM * (1.0 + SEND_CHARGE_BYTES / SEND_PACKET_BYTES)
 }
 
-/// What one path needs of one host for one connection, in bytes.
+/// Requirements of one path on one host for one connection, in bytes.
 struct Need {
     window: u64,
     receive_memory: u64,
@@ -452,7 +452,7 @@ pub const PAPER_BUFFER_BYTES: u64 = 87_380;
 /// A path by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// As it is called.
+    /// Name of the limit.
     pub name: &'static str,
     /// Whose path this is.
     pub about: &'static str,

@@ -55,7 +55,7 @@ pub const BUILTIN_SCENARIOS: &[(&str, &str)] = scenarios![
 /// No built-in scenario has this name. [`fmt::Display`] says which one may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScenario {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
     /// The nearest name that exists.
     pub nearest: Option<&'static str>,

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What makes TCP at the two ends of a trial.
+/// TCP implementation at both ends of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineName {
@@ -23,7 +23,7 @@ impl EngineName {
     /// All, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Virtual, Self::Kernel, Self::Tun, Self::TunReceiver];
 
-    /// As it is written.
+    /// Name used in files and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use crate::engine::EngineName;
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
 use crate::workload::{Amount, Direction, Quotes, Records, Workload, WriteMethod};
 
-/// What the cure of a fault must achieve, measured on the same workload before and after.
+/// Required effect of a fault's cure, measured on the same workload before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cure {
     /// No TCP setting cures it; the doctor must say so.
@@ -44,11 +44,11 @@ pub struct Fault {
     pub id: &'static str,
     /// Shorter names.
     pub aliases: &'static [&'static str],
-    /// What is wrong, in one sentence.
+    /// Description of the fault, in one sentence.
     pub about: &'static str,
     /// Id of the diagnosis that must be named first.
     pub expected: &'static str,
-    /// What the cure must achieve.
+    /// Required effect of the cure.
     pub cure: Cure,
     /// How long the workload runs before the doctor looks.
     pub warm_up: Duration,
@@ -196,7 +196,7 @@ fn lossy_wan() -> PathSpec {
     })
 }
 
-/// Of both directions, since requests and answers are lost alike.
+/// Loss in both directions, since requests and responses are lost alike.
 fn lossy_mid() -> PathSpec {
     let mut path = emulated(100, Duration::from_millis(10), 1000);
     if let PathSpec::Emulated {

@@ -15,7 +15,7 @@ pub const VALUE_TOLERANCE: f64 = 0.05;
 /// Seed of the intervals: the same values always give the same one.
 const SEED: u64 = 1;
 
-/// What an experiment, or one of its numbers, came to. Later ones weigh more.
+/// Verdict on an experiment or one of its expectations. Later variants weigh more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -40,7 +40,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As it is shown to people.
+    /// Text shown to users.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -103,20 +103,21 @@ impl From<&Expectation> for Bounds {
 pub struct Spread {
     /// The middle one; of a ratio that of the medians.
     pub median: f64,
-    /// Where the median lies, lower end; see [`stats::Interval`]. Of one run it is the value.
+    /// Lower end of the confidence interval of the median; see [`stats::Interval`]. The value
+    /// itself for a single run.
     pub low: f64,
     /// Upper end.
     pub high: f64,
     /// Runs.
     pub n: usize,
-    /// Of each run, in their order; empty for a ratio.
+    /// Value of each run, in run order; empty for a ratio.
     pub values: Vec<f64>,
     /// Places of those that lie far from the others; they count like all others.
     pub outliers: Vec<usize>,
 }
 
 impl Spread {
-    /// Of the values of one number; `None` where there are none or one is no number.
+    /// Spread of these values; `None` if there are none or one is not a number.
     #[must_use]
     pub fn of(values: Vec<f64>) -> Option<Self> {
         let interval = stats::median_interval(&values, SEED)?;
@@ -130,7 +131,7 @@ impl Spread {
         })
     }
 
-    /// Of the values of one number, or of its ratio to that of another variant.
+    /// Spread of the values of one metric, or of its ratio to that of another variant.
     #[must_use]
     pub fn of_runs(values: &[f64], over: Option<&[f64]>) -> Option<Self> {
         match over {
@@ -139,7 +140,7 @@ impl Spread {
         }
     }
 
-    /// Of the median of `values` divided by that of `over`; `None` where one has no values, or
+    /// Spread of the median of `values` divided by that of `over`; `None` if one is empty, or
     /// `over` is not above zero.
     #[must_use]
     pub fn of_ratio(values: &[f64], over: &[f64]) -> Option<Self> {
@@ -155,13 +156,13 @@ impl Spread {
     }
 }
 
-/// Where the median lies: `5.61 to 5.70 s`.
+/// Formats the confidence interval of the median: `5.61 to 5.70 s`.
 #[must_use]
 pub fn show_interval(unit: &str, spread: &Spread) -> String {
     show_range(unit, spread.low, spread.high)
 }
 
-/// What a claim is about, for sentences.
+/// The subject of an expectation, for sentences.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
     /// The number: `duration_us`, or `duration_us over that of n20`.
@@ -208,7 +209,7 @@ pub fn judge(subject: Subject<'_>, bounds: &Bounds, spread: &Spread) -> Judged {
     Judged(Verdict::Fails, Some(why))
 }
 
-/// What runs say to a claim.
+/// Verdict of runs on an expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The number; `None` where none can be made of the runs.
@@ -220,8 +221,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Of fewer usable runs than it takes to tell, nothing is said; see [`runs_to_tell`]. What was
-    /// not measured at all stays as it is.
+    /// Turns the verdict into `NotTested` if fewer runs are usable than needed to tell; see
+    /// [`runs_to_tell`]. A metric that was not measured stays as it is.
     #[must_use]
     pub fn told_by(self, usable: usize, needed: usize) -> Self {
         if self.spread.is_none() {
@@ -301,7 +302,7 @@ pub const fn runs_to_tell(engine: EngineName, of_file: usize, is_ratio: bool) ->
 }
 
 impl Judged {
-    /// Of fewer usable runs than it takes to tell, nothing is said, neither good nor bad.
+    /// Turns the verdict into `NotTested` if fewer runs are usable than needed to tell.
     #[must_use]
     pub fn told_by(self, usable: usize, needed: usize) -> Self {
         if usable >= needed {
@@ -316,7 +317,7 @@ impl Judged {
         )
     }
 
-    /// Of fewer runs than were asked for, or than can be used, it did not fail yet.
+    /// Withdraws a failure while fewer runs than requested, or usable, are present.
     #[must_use]
     pub fn of_runs(self, usable: usize, asked: usize) -> Self {
         match self {

@@ -20,7 +20,7 @@ use crate::workload::{Amount, Direction, Workload};
 pub use helpful::helpful;
 pub use useless::useless;
 
-/// What the load on the path, or of the program, does over time.
+/// Course of the path's or the program's load over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Traffic {
     /// Nothing.
@@ -39,11 +39,11 @@ pub const TRAFFIC: [Traffic; 3] = [Traffic::Steady, Traffic::Bursty, Traffic::Dr
 pub struct KnownChange {
     /// Workload and knobs, in words.
     pub name: String,
-    /// What the load does.
+    /// Course of the load.
     pub traffic: Traffic,
-    /// What is running.
+    /// The trial in progress.
     pub trial: Trial,
-    /// What it is judged by.
+    /// Metric by which the change is judged.
     pub objective: Objective,
     /// The change.
     pub proposals: Vec<Proposal>,
@@ -97,7 +97,7 @@ impl Traffic {
     }
 }
 
-/// What a known change is drawn from.
+/// Source of randomness of a known change.
 struct Draw {
     rng: Rng,
     traffic: Traffic,

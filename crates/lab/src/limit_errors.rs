@@ -29,7 +29,7 @@ pub struct ScoredFlow {
     pub end: End,
     /// Share of the time that was watched, by our stack, in the order of [`Limit::ALL`].
     pub truth: [f64; Limit::ALL.len()],
-    /// What the doctor says from the samples.
+    /// The doctor's shares, inferred from samples.
     pub said: Shares,
 }
 
@@ -131,7 +131,7 @@ impl ScoredFlow {
 }
 
 impl LimitErrors {
-    /// Of these flows; each counts the same.
+    /// Errors over these flows; each has the same weight.
     #[must_use]
     pub fn of(flows: &[ScoredFlow]) -> Self {
         let mean = |read: &dyn Fn(&ScoredFlow) -> f64| mean(flows.iter().map(read));

@@ -35,8 +35,8 @@ pub struct Measure {
     /// round trip explains; `None` where there was nothing to deliver, or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_share: Option<f64>,
-    /// What the program offered, by a measure that does not depend on how fast TCP is; for
-    /// comparisons only. `None` where the connection carries as much as it can, or nobody looked.
+    /// Load offered by the program, in a measure independent of TCP's speed; for comparisons only.
+    /// `None` where the connection carries as much as it can, or was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<Offered>,
 }
@@ -107,8 +107,7 @@ impl Cure {
 }
 
 impl Measure {
-    /// What a change is judged by, in bit/s, microseconds or packets; `None` where it was not
-    /// measured.
+    /// The objective's value in bit/s, microseconds or packets; `None` where it was not measured.
     #[must_use]
     pub fn value(&self, objective: Objective) -> Option<f64> {
         Some(match objective {

@@ -26,8 +26,8 @@ pub struct ResponseMicros {
     pub stalled: u64,
 }
 
-/// What no local network and no processor takes, but every timer of TCP does: the shortest is the
-/// delayed ACK of 40 ms. In microseconds.
+/// Threshold of a stall, in microseconds: longer than any pause of a local network or a processor,
+/// shorter than every timer of TCP, the shortest of which is the delayed ACK of 40 ms.
 pub const STALL_US: u64 = 20_000;
 
 /// How late an emulator delivered packets, in microseconds.
@@ -41,7 +41,7 @@ pub struct LatenessMicros {
     pub max: u64,
 }
 
-/// What one direction of the path did. Counts are wire packets.
+/// Counters of one direction of the path, in wire packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkOutcome {
     /// Packets that came in.
@@ -50,7 +50,7 @@ pub struct LinkOutcome {
     pub delivered: u64,
     /// Packets that were lost or found the queue full.
     pub dropped_segments: u64,
-    /// Of these, the ones that found the queue full.
+    /// Of these, dropped by a full queue.
     pub queue_dropped_segments: u64,
     /// Most bytes that waited.
     pub queue_bytes_max: u64,
@@ -58,14 +58,14 @@ pub struct LinkOutcome {
     pub lateness_us: Option<LatenessMicros>,
 }
 
-/// What the end that sends in the main direction did over the whole run, its warm-up excepted, all
-/// its connections together.
+/// Counters of the end that sends in the main direction over the whole run without warm-up, all its
+/// connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderOutcome {
     /// Segments with payload, retransmissions among them; a GSO packet counts as what it is cut
     /// into.
     pub data_segments: u64,
-    /// Of these, the ones that were retransmitted.
+    /// Of these, retransmitted.
     pub retransmitted_segments: u64,
     /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
     pub rtt_mean_us: Option<u64>,
@@ -79,9 +79,9 @@ pub struct SenderOutcome {
 pub struct SentPacket {
     /// Since the run began, in microseconds.
     pub at_us: f64,
-    /// Who sent it.
+    /// Sending end.
     pub from: End,
-    /// Of which connection, from 1, in the order of their first packets.
+    /// Number of the connection, from 1, in order of first packets.
     pub connection: u16,
     /// Payload, in bytes; of a GSO packet all of it.
     pub payload_bytes: u64,
@@ -110,7 +110,7 @@ pub struct Point {
     pub in_flight_bytes: Option<u64>,
     /// Bytes that wait in the queue of the link in the main direction.
     pub queue_bytes: Option<u64>,
-    /// What limited the sender for the longest part of the time since the point before.
+    /// The limit that held the sender for most of the time since the previous point.
     pub limit: Option<Limit>,
 }
 
@@ -144,7 +144,7 @@ pub enum Caveat {
     },
     /// The process that ran our stack took so much of a processor that it may have been the limit.
     StackBusy {
-        /// Of one processor.
+        /// Share of one processor, in percent.
         percent: u64,
     },
     /// The device of our stack dropped packets, since its process came too late to read them, or
@@ -223,7 +223,7 @@ impl fmt::Display for Caveat {
     }
 }
 
-/// What came out of one run of a trial.
+/// Outcome of one run of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Payload per second that arrived, in bit/s, in the workload's main direction.
@@ -249,7 +249,7 @@ pub struct Outcome {
     /// looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<SentPacket>,
-    /// What a probe found, by the names that it announces; empty for other trials.
+    /// Figures of a probe by name; empty for other trials.
     #[serde(default)]
     pub figures: BTreeMap<String, f64>,
     /// Client to server.
@@ -261,7 +261,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// That of a run that gave nothing, with the reason.
+    /// Outcome of a run without results, with the reason.
     #[must_use]
     pub fn ended_early(why: String) -> Self {
         Self {
@@ -290,8 +290,8 @@ impl Outcome {
         })
     }
 
-    /// What forbids to show its numbers as a result, where anything does: the emulator was far too
-    /// late, or the workload had not its time.
+    /// The caveat, if any, that makes the numbers unusable: the emulator was far too late, or the
+    /// workload was cut short.
     #[must_use]
     pub fn unusable_because(&self) -> Option<&Caveat> {
         self.caveats.iter().find(|caveat| caveat.forbids_use())

@@ -9,7 +9,7 @@ use crate::engine::EngineName;
 use crate::outcome::{Caveat, LinkOutcome, Outcome, Point, ResponseMicros, SenderOutcome};
 use crate::scenario::{Cell, Scenario};
 
-/// What `lab run --json` says of one run.
+/// One run in `lab run --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct OutcomeRow {
     engine: EngineName,
@@ -28,9 +28,9 @@ pub struct OutcomeRow {
     /// Longest time between two arrivals of payload; null where the engine does not see each.
     stall_max_us: Option<u64>,
     limits: Vec<LimitRow>,
-    /// What the end that sends did in the measured time; null where nobody counted.
+    /// Counters of the sending end over the measured time; null where nothing counted them.
     sender: Option<SenderOutcome>,
-    /// How it went; absent where that was not asked for.
+    /// Course over time; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<Vec<Point>>,
     link: LinkRow,
@@ -50,7 +50,7 @@ struct LinkRow {
 }
 
 impl OutcomeRow {
-    /// Of run `run` of a cell, from 0, with this seed; without its series.
+    /// Row of run `run` of a cell, from 0, with this seed; without its series.
     #[must_use]
     pub fn new(
         engine: EngineName,

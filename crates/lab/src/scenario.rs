@@ -74,18 +74,18 @@ pub struct Scenario {
     pub about: String,
     /// How often each trial is to be run, each time with another seed; see [`Cell::run`].
     pub runs: u32,
-    /// What is claimed to come out.
+    /// Expectations on the results.
     pub expectations: Vec<Expectation>,
-    /// What it has if it is one of the experiments of the seed documents.
+    /// Present if the scenario is an experiment of the seed documents.
     pub experiment: Option<Experiment>,
-    /// What runs in place of trials, of which there are none then.
+    /// Probe that replaces trials.
     pub probe: Option<ProbeSpec>,
     file: String,
     keys: Keys,
     variants: Vec<Variant>,
     axes: Vec<Axis>,
     overrides: Vec<Overrides>,
-    /// Where it runs; see [`Scenario::on`].
+    /// Engine; see [`Scenario::on`].
     engine: Option<EngineName>,
     is_quick: bool,
     /// From [`Scenario::set`]; they win.
@@ -121,7 +121,7 @@ struct Variant {
     name: String,
     keys: Keys,
     overrides: Vec<Overrides>,
-    /// Where it runs; empty: everywhere.
+    /// Supported engines; empty for all.
     engines: Vec<EngineName>,
 }
 
@@ -130,11 +130,11 @@ struct Variant {
 enum Occasion {
     /// On this engine.
     On(EngineName),
-    /// Where a short look is wanted.
+    /// A quick run.
     Quick,
 }
 
-/// What counts only on an occasion.
+/// Settings that apply to one engine or to quick runs only.
 #[derive(Clone, Debug)]
 struct Overrides {
     when: Occasion,
@@ -152,7 +152,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Of the longest value, with the key.
+    /// Length of the longest value with its key.
     fn bytes(&self) -> usize {
         self.key.len()
             + self
@@ -263,7 +263,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// As it is on one engine: with what it sets for that, and without variants of other engines.
+    /// The scenario as run on one engine: with that engine's settings, and without variants of
+    /// other engines.
     #[must_use]
     pub fn on(&self, engine: EngineName) -> Self {
         let mut scenario = self.clone();
@@ -272,7 +273,7 @@ impl Scenario {
         scenario
     }
 
-    /// As it is for a short look. To be called after [`Scenario::on`].
+    /// The scenario as run by `--quick`. Call it after [`Scenario::on`].
     #[must_use]
     pub fn quick(&self) -> Self {
         let mut scenario = self.clone();
@@ -309,12 +310,12 @@ impl Scenario {
         }
     }
 
-    /// What is wrong with any of the trials, on any occasion.
+    /// Problems with any trial on any engine, quick or not.
     fn check(&self) -> Vec<Problem> {
         self.check_views(Self::check_now)
     }
 
-    /// What `check` finds on any occasion.
+    /// Problems that `check` finds in any view.
     fn check_views(&self, check: fn(&Self) -> Vec<Problem>) -> Vec<Problem> {
         let in_variants = self.variants.iter().flat_map(|variant| &variant.overrides);
         let occasions = self.overrides.iter().chain(in_variants).map(|o| o.when);
@@ -331,7 +332,7 @@ impl Scenario {
         problems.into_iter().collect()
     }
 
-    /// What is wrong with any of the trials as they are now, or that they are too many.
+    /// Problems with any trial as set now, or with their number.
     fn check_now(&self) -> Vec<Problem> {
         let variants = self.variants.len().max(1);
         let cells = self.axes.iter().try_fold(variants, |cells, axis| {
@@ -361,7 +362,7 @@ impl Scenario {
         self.check_cells()
     }
 
-    /// What is wrong with any of the trials as they are now.
+    /// Problems with any trial as set now.
     fn check_cells(&self) -> Vec<Problem> {
         let mut seen = BTreeSet::new();
         for (_, problems) in self.cells() {
@@ -373,7 +374,7 @@ impl Scenario {
         seen.into_iter().collect()
     }
 
-    /// Those that are on this engine; one without a name where the scenario names none.
+    /// Variants on this engine; one without a name where the scenario names none.
     fn variants_here(&self) -> Vec<Option<&Variant>> {
         let here = |variant: &&Variant| {
             let engines = &variant.engines;
@@ -454,7 +455,7 @@ fn read_trial(reader: &mut Reader<'_>) -> Trial {
     .with_seed(seed)
 }
 
-/// Of one segment: slower than any device.
+/// Largest cost per segment: slower than any device.
 const COST_MAX: Duration = Duration::from_secs(1);
 /// Keys of a host that are no knobs.
 const HOST_KEYS: [&str; 2] = ["profile", "cost_per_segment"];

@@ -33,7 +33,7 @@ pub struct FlowLook {
 }
 
 impl FlowLook {
-    /// What the connections of one sender show at one instant.
+    /// Sums over the samples of one sender's connections at one instant.
     pub fn of<'s>(samples: impl IntoIterator<Item = &'s FlowSample>) -> Self {
         let mut look = Self::default();
         let (mut rtts, mut rtt_sum) = (0_u64, 0_u64);
@@ -73,12 +73,12 @@ pub struct Series {
 struct Mark {
     at: Instant,
     look: FlowLook,
-    /// What held for the longest part of the time since the mark before, and for how long.
+    /// The limit that held for most of the time since the previous mark, and for how long.
     limit: Option<(Limit, Duration)>,
 }
 
 impl Series {
-    /// Of a run that begins at `began` and takes so long; `None`: nobody knows.
+    /// Series of a run that begins at `began`, with its duration where it is known.
     #[must_use]
     pub fn new(began: Instant, expected: Option<Duration>) -> Self {
         let interval = expected.map_or(INTERVAL_MIN, |time| time / POINTS);
@@ -160,7 +160,7 @@ impl Series {
     }
 }
 
-/// The one that held for longer; the same one in both times held for their sum.
+/// The one that held longer; equal limits add up.
 fn longer(
     one: Option<(Limit, Duration)>,
     other: Option<(Limit, Duration)>,

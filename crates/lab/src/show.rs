@@ -75,7 +75,7 @@ pub fn show_value(unit: &str, value: f64) -> String {
     }
 }
 
-/// What is claimed: `1.38 to 2.20 s`, `at least 2.50`.
+/// Formats bounds: `1.38 to 2.20 s`, `at least 2.50`.
 #[must_use]
 pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
     match (min, max) {
@@ -86,8 +86,8 @@ pub fn show_bounds(unit: &str, min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-/// What is wrong with a value outside of its bounds: `is 7.00 s, expected at most 6.00 s`; `None`
-/// where it lies within. Two that read the same are told apart in percent.
+/// Describes a value outside of its bounds: `is 7.00 s, expected at most 6.00 s`; `None` within
+/// them. Values that would read the same are given in percent.
 pub(crate) fn outside(
     unit: &str,
     value: f64,

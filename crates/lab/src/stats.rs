@@ -17,7 +17,7 @@ pub use spread::{INTERVAL_SHARE_WANTED, more_runs_wanted, outliers};
 
 /// How often is drawn anew for an interval: its ends then vary by less than its width matters.
 const RESAMPLES: usize = 2_000;
-/// What an interval leaves out at each end: 2.5 %, so that it covers 95 %.
+/// Resamples outside of the interval at each end: 2.5 %, which leaves 95 %.
 const TAIL: usize = RESAMPLES / 40;
 /// Up to so many values in both sets together the p-value is exact; above, the normal
 /// approximation is good to three digits.
@@ -101,7 +101,7 @@ pub fn mann_whitney(one: &[f64], other: &[f64]) -> Option<f64> {
     })
 }
 
-/// What can be said about two sets of measurements.
+/// Result of comparing two sets of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// The other one is larger.
@@ -121,7 +121,7 @@ pub struct Comparison {
     pub other: f64,
     /// `other / base`.
     pub ratio: f64,
-    /// Of the ratio.
+    /// Confidence interval of the ratio.
     pub interval: Interval,
     /// See [`mann_whitney`].
     pub p_value: f64,
@@ -221,7 +221,7 @@ impl TimeHistogram {
         self.max_us = 0;
     }
 
-    /// As response times; `None` where there are none.
+    /// As response times; `None` for an empty set.
     #[must_use]
     pub fn response(&self) -> Option<ResponseMicros> {
         (self.count() > 0).then(|| ResponseMicros {
@@ -234,7 +234,7 @@ impl TimeHistogram {
         })
     }
 
-    /// As the lateness of an emulator; `None` where there are none.
+    /// As the emulator's lateness; `None` for an empty set.
     #[must_use]
     pub fn lateness(&self) -> Option<LatenessMicros> {
         (self.count() > 0).then(|| LatenessMicros {
@@ -260,7 +260,7 @@ fn finite(values: &[f64]) -> Option<Vec<f64>> {
     (!values.is_empty() && values.iter().all(|value| value.is_finite())).then(|| values.to_vec())
 }
 
-/// Of at least one value; changes their order.
+/// Median of at least one value; reorders them.
 fn median_of(values: &mut [f64]) -> f64 {
     let (middle, is_odd) = (values.len() / 2, values.len() % 2 == 1);
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
@@ -278,7 +278,7 @@ fn resampled_median(values: &[f64], drawn: &mut Vec<f64>, rng: &mut Rng) -> f64 
     median_of(drawn)
 }
 
-/// What is drawn [`RESAMPLES`] times, in order.
+/// Calls `draw` [`RESAMPLES`] times; sorted results.
 fn resampled(draw: impl FnMut() -> f64) -> Vec<f64> {
     let mut drawn: Vec<f64> = core::iter::repeat_with(draw).take(RESAMPLES).collect();
     drawn.sort_by(f64::total_cmp);

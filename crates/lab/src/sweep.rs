@@ -163,7 +163,7 @@ fn is_in_order(values: &[String], is_rising: bool) -> bool {
     })
 }
 
-/// What a value measures.
+/// Unit of an axis's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Whole,
@@ -176,7 +176,7 @@ enum Kind {
     /// In parts of a billion.
     Share,
     Packets,
-    /// Of the product of bandwidth and delay.
+    /// Multiples of the bandwidth-delay product.
     Bdp,
 }
 

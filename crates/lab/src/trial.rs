@@ -12,7 +12,7 @@ use crate::workload::Workload;
 /// Knobs by name with their values; checked against `base::KNOBS` where it is made.
 pub type Settings = BTreeMap<&'static str, KnobValue>;
 
-/// What lies between the client (host A) and the server (host B).
+/// The path between the client (host A) and the server (host B).
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there is one per trial")]
 pub enum PathSpec {
@@ -145,8 +145,8 @@ pub struct HostSpec {
     /// The stack that it has on engines with our own, by its name in `stack::profile`; `None`: the
     /// engine's default.
     pub profile: Option<&'static str>,
-    /// What each segment that it sends or takes in costs it, one after the other, beside what the
-    /// link does: a slow device. Only in virtual time; zero for none.
+    /// Processing time of each segment sent or received, one after the other, beside the link's: a
+    /// slow device. In virtual time only; zero for none.
     pub cost_per_segment: Duration,
 }
 
@@ -161,7 +161,7 @@ pub enum End {
 }
 
 impl End {
-    /// As it is written.
+    /// Name used in scenario files and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -191,7 +191,7 @@ pub struct Trial {
     pub server: HostSpec,
     /// The traffic.
     pub workload: Workload,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 

@@ -39,9 +39,9 @@ const LOOK_STEPS: u32 = 10_000;
 const HOST_RATE: Rate = Rate::from_bits_per_second(20_000_000_000);
 /// From host to host where nothing is emulated; the rest is the work of the hosts.
 const WIRE_DELAY: Duration = Duration::from_micros(1);
-/// What the kernel engine's emulator adds to each crossing of a path: its thread is woken to read
-/// and to deliver. Measured: a request of 100 bytes and its response of 1000 take 13 us without and
-/// 60 to 70 us with an emulator, apart from the path's own time, from 0.1 to 3 ms.
+/// Time that the kernel engine's emulator adds to each crossing of a path: its thread is woken to
+/// read and to deliver. Measured: a request of 100 bytes and its response of 1000 take 13 us
+/// without and 60 to 70 us with an emulator, apart from the path's own time, from 0.1 to 3 ms.
 const EMULATOR_DELAY: Duration = Duration::from_micros(26);
 /// Linux's loopback interface has 65536, one more than an IPv4 packet may have.
 const LOOPBACK_MTU: Bytes = Bytes(65_535);
@@ -51,9 +51,9 @@ const LOOPBACK_MTU: Bytes = Bytes(65_535);
 pub struct Virtual {
     /// The stack of hosts that name none.
     pub profile: MakeProfile,
-    /// What the work of both hosts takes.
+    /// Processing times of both hosts.
     pub costs: HostCosts,
-    /// What an emulated path takes longer than it says, each way.
+    /// Additional one-way delay of an emulated path.
     pub emulator_delay: Duration,
     /// Check every packet; see [`World::audit`].
     pub audit: bool,
@@ -76,7 +76,7 @@ impl Default for Virtual {
 pub struct VirtualProgress {
     /// Since its start.
     pub elapsed: Duration,
-    /// What it will take in all; `None` where that depends on the path.
+    /// Expected duration; `None` where it depends on the path.
     pub expected: Option<Duration>,
 }
 
@@ -93,7 +93,7 @@ struct Stage {
     is_emulated: bool,
     machines: [Machine; 2],
     costs: HostCosts,
-    /// Of the server.
+    /// Address of the server.
     address: SocketAddr,
 }
 
@@ -106,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// What the program at one end is to do.
+    /// Configuration of the program at one end.
     fn program(&self, end: End, workload: &Workload) -> ProgramSpec {
         let machine = self.machines[at(end)].clone();
         ProgramSpec {
@@ -344,7 +344,7 @@ impl VirtualRun {
         [self.client, self.server].map(|node| self.world.host(node))
     }
 
-    /// What came out.
+    /// The outcome.
     ///
     /// # Panics
     /// See [`Virtual::run`].
@@ -394,7 +394,7 @@ impl VirtualRun {
         program(&self.world, node)
     }
 
-    /// What waits in front of the sender; `None` where no link is emulated.
+    /// Bytes queued at the bottleneck in front of the sender; `None` where no link is emulated.
     fn queue_bytes(&mut self) -> Option<u64> {
         let link = match self.workload.sender() {
             End::Client => self.links.0,
@@ -416,7 +416,7 @@ fn program(world: &World<Program>, node: NodeId) -> &Program {
     world.app(node).expect("both hosts have a program")
 }
 
-/// What there is to see of a run with these ends.
+/// Observable state of a run with these ends.
 fn scene<'w>(
     world: &'w World<Program>,
     (client, server): (NodeId, NodeId),
@@ -482,7 +482,7 @@ const fn link_outcome(stats: &LinkStats) -> LinkOutcome {
     }
 }
 
-/// What lies between the hosts, and what they are there.
+/// Path between the hosts, and their addresses.
 struct Path {
     links: (LinkSpec, LinkSpec),
     addresses: [IpAddr; 2],
@@ -525,7 +525,7 @@ impl Path {
     }
 }
 
-/// Those of the kernel engine.
+/// Addresses used by the kernel engine.
 fn addresses(ipv6: bool) -> [IpAddr; 2] {
     [1, 2].map(|host: u8| match ipv6 {
         true => IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host.into())),

@@ -100,7 +100,7 @@ pub enum Completion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Workload {
-    /// As much as the connection carries.
+    /// As much data as the connection carries.
     Bulk {
         /// Which way.
         direction: Direction,
@@ -128,7 +128,7 @@ pub enum Workload {
         /// The end.
         amount: Amount,
     },
-    /// As before, with a new connection for each request (netperf calls it CRR).
+    /// Request and response on a new connection each (netperf calls it CRR).
     ConnectRequestClose {
         /// Bytes of a request.
         request: Bytes,
@@ -226,7 +226,7 @@ impl Workload {
         }
     }
 
-    /// What a client on our own stack does otherwise than asked.
+    /// Deviation of a client on our own stack from the request.
     #[must_use]
     pub fn caveat_on_our_stack(&self) -> Option<Caveat> {
         match self {

@@ -69,7 +69,7 @@ pub struct World<A> {
     counts: Counts,
 }
 
-/// Who has a deadline.
+/// Owner of a deadline.
 #[derive(Clone, Copy, Debug)]
 enum Member {
     Node(usize),
@@ -261,7 +261,7 @@ impl<A: App> World<A> {
         times.map_or_else(BTreeMap::new, |times| times.held_until(self.now))
     }
 
-    /// What a link counted up to now.
+    /// Counters of a link until now.
     pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
         let hop = &mut self.hops[link.0];
         hop.link.advance(self.now);

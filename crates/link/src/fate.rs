@@ -10,7 +10,7 @@ use base::{Fraction, Rng};
 
 use crate::spec::{LinkSpec, Loss};
 
-/// What happens to one packet that is not simply delivered.
+/// Fate of a packet that is not simply delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It disappears.

@@ -17,7 +17,7 @@ use crate::wire::{Run, Shape, Wire};
 /// GSO packet that takes longer is cut. Without the bound, latencies of slow links are wrong.
 const PIECE_TIME_MAX: Duration = Duration::from_micros(250);
 
-/// What became of a packet that was handed to a link. Counts are wire packets (segments).
+/// Fate of a packet that was handed to a link. Counts are wire packets (segments).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a packet that is too big may have to be reported to its sender"]
 #[non_exhaustive]
@@ -53,9 +53,9 @@ pub struct Link<P> {
     spec: LinkSpec,
     wire: Wire,
     fates: Fates,
-    /// What arrives in order; times rise.
+    /// Packets that arrive in order; times do not decrease.
     line: VecDeque<(Instant, P)>,
-    /// What is held back; times rise here too, since each is held for the same time.
+    /// Packets held back; times do not decrease here either, since all are held for the same time.
     held: VecDeque<(Instant, P)>,
     /// Arrival of the latest packet, before any holding back: no later one arrives earlier.
     last_arrival: Instant,
@@ -83,7 +83,7 @@ impl<P: WirePacket> Link<P> {
         })
     }
 
-    /// What the link was told to be.
+    /// The link's parameters.
     #[must_use]
     pub const fn spec(&self) -> &LinkSpec {
         &self.spec

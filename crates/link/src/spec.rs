@@ -35,7 +35,7 @@ pub struct Reorder {
     pub hold: Duration,
 }
 
-/// What becomes of a packet above the MTU.
+/// Treatment of a packet above the MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooBig {
     /// It vanishes without a word: a path-MTU black hole.
@@ -63,12 +63,12 @@ pub struct LinkSpec {
     pub reorder: Option<Reorder>,
     /// Probability that a wire packet arrives twice.
     pub duplicate: Fraction,
-    /// What waits in front of the wire; a packet that finds it full is dropped (tail drop). The
-    /// packet on the wire does not count: `10p` holds 11 packets of a burst.
+    /// Capacity of the queue in front of the wire; a packet that finds it full is dropped (tail
+    /// drop). The packet on the wire does not count: `10p` takes 11 packets of a burst.
     pub queue: QueueLimit,
     /// Largest packet; `None` for no limit.
     pub mtu: Option<Bytes>,
-    /// What becomes of a larger one.
+    /// Treatment of a larger packet.
     pub too_big: TooBig,
     /// Bytes that each wire packet has on the wire beyond its IP length (14 for Ethernet without
     /// FCS); they count for the rate only.
@@ -90,19 +90,19 @@ pub enum SpecError {
     QueueZero,
     /// An MTU below the smallest that IPv4 allows.
     MtuTooSmall {
-        /// What was asked for.
+        /// The requested value.
         mtu: Bytes,
     },
     /// A time that no path has.
     TooLong {
         /// Which one.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         time: Duration,
     },
     /// More overhead than any encapsulation has.
     OverheadTooLarge {
-        /// What was asked for.
+        /// The requested value.
         overhead_bytes: u32,
     },
     /// Packets are held back, but for no time.

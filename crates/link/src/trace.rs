@@ -13,7 +13,7 @@ const WORK_PER_BIT: u128 = 1_000_000_000;
 pub(crate) struct Trace {
     /// End of each step in nanoseconds after the beginning of the period, and its rate.
     steps: Vec<(u64, Rate)>,
-    /// What the wire does in one period.
+    /// Capacity of one period.
     period_work: u128,
     /// When the first period began: with the first packet.
     began: Option<Instant>,

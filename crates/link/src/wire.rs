@@ -16,9 +16,9 @@ use crate::trace::Trace;
 pub(crate) struct Shape {
     /// At least 1.
     pub(crate) segments: u32,
-    /// Of all but the last, at least 1.
+    /// Size of all segments but the last, at least 1.
     pub(crate) segment_bytes: u64,
-    /// Of all.
+    /// Size of the whole packet.
     pub(crate) bytes: u64,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Wire {
     trace: Option<Trace>,
     overhead_bytes: u64,
     limit: QueueLimit,
-    /// What a piece of a GSO packet may have on the wire.
+    /// Largest piece of a GSO packet that the wire takes at once.
     piece_bytes: u64,
     /// When the wire has sent all that it has, and the work left over below a nanosecond.
     free_at: Instant,
@@ -229,7 +229,7 @@ impl Wire {
         u32::try_from(segments.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Where `shape` would come on the wire; its end is not known yet.
+    /// When `shape` would start on the wire; its end is not known yet.
     fn planned(&self, now: Instant, shape: Shape) -> Run {
         // A gap ends the run of packets back to back: what was left over is done.
         let (start, carry) = if self.free_at < now {

@@ -23,7 +23,7 @@ const DELIVERY_MAX: Duration = Duration::from_secs(60);
 /// Longest time that the last packets may take to leave; then they are thrown away.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// Where packets come from and go to.
+/// Source and destination of packets.
 pub(crate) trait Link: Send + Unpin + 'static {
     /// Hands packets to the host, up to a batch. Ready: there may be more.
     fn poll_receive(&mut self, cx: &mut Context<'_>, shared: &Shared) -> Poll<io::Result<()>>;

@@ -12,7 +12,7 @@ use crate::error;
 use crate::state::State;
 use crate::waiters::{Waiters, Woken};
 
-/// Where a connection stands.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The handshake is not done.

@@ -56,7 +56,7 @@ impl TcpListener {
         }))
     }
 
-    /// Where it listens.
+    /// Local address.
     ///
     /// # Errors
     /// None.

@@ -28,7 +28,7 @@ use crate::waiters::WaiterKey;
 /// time, so that a timer that is late delays no packet.
 const PACING_HORIZON: Duration = Duration::from_millis(2);
 
-/// What every path of IPv4 carries whole, in bytes (RFC 791 section 3.2).
+/// Smallest MTU of an IPv4 path, in bytes (RFC 791 section 3.2).
 const MTU_MIN: u16 = 68;
 
 /// Packets that the cable of [`Net::pair`] holds in each direction.
@@ -44,7 +44,7 @@ const CABLE_PACKETS: usize = 1000;
 #[derive(Clone)]
 pub struct Net(Arc<Handle>);
 
-/// What all clones and sockets hold, and the driver does not.
+/// Handle shared by all clones and sockets, but not by the driver.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {

@@ -25,7 +25,7 @@ pub(crate) struct Socket {
     id: SocketId,
 }
 
-/// What a task waits for.
+/// Direction for which a task waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
     Read,
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// What of `interest` would not wait now.
+    /// The part of `interest` that is ready now.
     pub(crate) fn readiness(
         &mut self,
         now: Instant,

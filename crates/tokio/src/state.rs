@@ -37,7 +37,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) host: Host,
     pub(crate) sockets: BTreeMap<SocketId, Entry>,
-    /// Who waits until no connection is left.
+    /// Tasks that wait until no connection is left.
     pub(crate) idle: Waiters,
     exit: Exit,
     departures: Departures,
@@ -76,7 +76,7 @@ enum Exit {
     Driver { is_stuck: bool, is_flushed: bool },
 }
 
-/// What came of a look at the timers.
+/// Result of a look at the timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
     pub(crate) now: Instant,
@@ -302,7 +302,7 @@ impl Shared {
         });
     }
 
-    /// What is behind the driver has passed on all that it took.
+    /// Called when the layer below has passed on all packets that it took.
     pub(crate) fn set_flushed(&self) {
         let mut state = self.lock();
         if let Exit::Driver { is_flushed, .. } = &mut state.exit {
@@ -312,7 +312,7 @@ impl Shared {
         Self::unlock(state);
     }
 
-    /// What is behind the driver takes no packet now, and tells the driver when it does.
+    /// Called when the layer below takes no packet now; it wakes the driver when it does again.
     pub(crate) fn set_stuck(&self) {
         self.lock().set_stuck(true);
     }

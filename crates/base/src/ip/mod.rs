@@ -85,7 +85,7 @@ impl<'a> IpPacket<'a> {
         }
     }
 
-    /// Who sent it.
+    /// Source address.
     #[must_use]
     pub fn source(&self) -> IpAddr {
         match self {
@@ -112,7 +112,7 @@ impl<'a> IpPacket<'a> {
         }
     }
 
-    /// What it carries, as far as the bytes go.
+    /// The payload, truncated where the bytes end early.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         match self {

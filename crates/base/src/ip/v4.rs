@@ -49,7 +49,7 @@ impl<'a> Ipv4Packet<'a> {
         })
     }
 
-    /// Who sent it.
+    /// Source address.
     #[must_use]
     pub const fn source(&self) -> Ipv4Addr {
         address(self.bytes, 12)
@@ -61,7 +61,7 @@ impl<'a> Ipv4Packet<'a> {
         address(self.bytes, 16)
     }
 
-    /// What it carries; see [`super::protocol`].
+    /// Protocol of the payload; see [`super::protocol`].
     #[must_use]
     pub const fn protocol(&self) -> u8 {
         self.bytes[9]
@@ -112,7 +112,7 @@ impl<'a> Ipv4Packet<'a> {
         be16(self.bytes, 6) & MORE_FRAGMENTS != 0
     }
 
-    /// Where in the original payload this one begins, in bytes.
+    /// Offset of this payload in the original datagram, in bytes.
     #[must_use]
     pub const fn fragment_offset(&self) -> u32 {
         (be16(self.bytes, 6) & 0x1fff) as u32 * 8
@@ -137,7 +137,7 @@ impl<'a> Ipv4Packet<'a> {
         &self.bytes[Self::HEADER_BYTES_MIN..self.header_bytes()]
     }
 
-    /// What it carries, as far as the bytes go.
+    /// The payload, truncated where the bytes end early.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_bytes()..]
@@ -151,11 +151,11 @@ const fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
 /// An IPv4 header without options, of a packet that is not a fragment, to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Header {
-    /// Who sends it.
+    /// Source address.
     pub source: Ipv4Addr,
     /// To whom.
     pub destination: Ipv4Addr,
-    /// What it carries; see [`super::protocol`].
+    /// Protocol of the payload; see [`super::protocol`].
     pub protocol: u8,
     /// Differentiated services code point, 0 to 63.
     pub dscp: u8,

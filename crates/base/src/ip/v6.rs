@@ -22,10 +22,10 @@ pub struct Ipv6Packet<'a> {
     chain: Chain,
 }
 
-/// What the walk over the extension headers found.
+/// Result of the walk over the extension headers.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    /// Where the payload begins.
+    /// Offset of the payload.
     end: usize,
     protocol: u8,
     /// Fragment offset in bytes and whether more follow, where there is a fragment header.
@@ -58,7 +58,7 @@ impl<'a> Ipv6Packet<'a> {
         })
     }
 
-    /// Who sent it.
+    /// Source address.
     #[must_use]
     pub fn source(&self) -> Ipv6Addr {
         address(self.bytes, 8)
@@ -70,7 +70,7 @@ impl<'a> Ipv6Packet<'a> {
         address(self.bytes, 24)
     }
 
-    /// What it carries behind the extension headers; see [`super::protocol`].
+    /// Protocol of the payload behind the extension headers; see [`super::protocol`].
     #[must_use]
     pub const fn protocol(&self) -> u8 {
         self.chain.protocol
@@ -118,7 +118,7 @@ impl<'a> Ipv6Packet<'a> {
         matches!(self.chain.fragment, Some((offset, more)) if offset != 0 || more)
     }
 
-    /// Where in the original payload this one begins, in bytes.
+    /// Offset of this payload in the original datagram, in bytes.
     #[must_use]
     pub const fn fragment_offset(&self) -> u32 {
         match self.chain.fragment {
@@ -134,7 +134,7 @@ impl<'a> Ipv6Packet<'a> {
         self.chain.routed
     }
 
-    /// What it carries, as far as the bytes go.
+    /// The payload, truncated where the bytes end early.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.chain.end..]
@@ -200,11 +200,11 @@ fn walk(bytes: &[u8], total: usize) -> Result<Chain, ParseError> {
 /// An IPv6 header without extension headers, to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Header {
-    /// Who sends it.
+    /// Source address.
     pub source: Ipv6Addr,
     /// To whom.
     pub destination: Ipv6Addr,
-    /// What it carries; see [`super::protocol`].
+    /// Protocol of the payload; see [`super::protocol`].
     pub protocol: u8,
     /// Differentiated services code point, 0 to 63.
     pub dscp: u8,

@@ -20,7 +20,7 @@ pub use site::StackSite;
 pub use table::KNOBS;
 pub use value::NONE;
 
-/// What a knob's value is.
+/// Type of a knob's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// On or off.
@@ -44,7 +44,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a value of this kind looks like in a plan.
+    /// How a value of this kind is written in a plan.
     const fn wanted(self) -> &'static str {
         match self {
             Self::Flag => "true or false",
@@ -79,7 +79,7 @@ pub enum Scope {
     Host,
 }
 
-/// Where Linux keeps the setting.
+/// The place of a setting on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinuxSite {
     /// `setsockopt(level, option)`.
@@ -127,13 +127,13 @@ pub struct Knob {
     pub or_none: bool,
     /// One sentence.
     pub help: &'static str,
-    /// Where the rule is written down: RFC section, kernel function, seed.
+    /// Source of the rule: RFC section, kernel function, or seed document.
     pub cite: &'static str,
     /// How far it reaches.
     pub scope: Scope,
-    /// Where Linux keeps it; `None`: it is a setting of our own stack alone.
+    /// Place on Linux; `None` for settings of our own stack alone.
     pub linux: Option<LinuxSite>,
-    /// Where our stack keeps it; `None`: it is none of a connection of it.
+    /// Place in our stack; `None` where our connections have no such setting.
     pub stack: Option<StackSite>,
     /// Other names of the same thing, those of other stacks among them.
     pub aliases: &'static [&'static str],
@@ -154,7 +154,7 @@ pub enum KnobError {
     Invalid {
         /// The knob.
         knob: &'static str,
-        /// What is wrong and what to write.
+        /// The problem, and what to write instead.
         reason: String,
     },
     /// Linux has no place for it.

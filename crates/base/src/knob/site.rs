@@ -144,7 +144,7 @@ pub(super) const DELACK_MAX: Site = site(
 
 const SEGMENTS: &str = "segments";
 const PACKETS: &str = "packets";
-/// What [`ACK_COUNTS`] chooses from.
+/// Units of [`ACK_COUNTS`].
 pub(super) const ACK_UNITS: &[&str] = &[SEGMENTS, PACKETS];
 
 pub(super) const ACK_EVERY: Site = site(
@@ -277,7 +277,7 @@ fn granted(
     }))
 }
 
-/// As it was asked for: what Linux doubled is halved.
+/// The size that the application requested: half of what Linux stores.
 fn asked(fixed: Option<u32>, is_linux: bool) -> KnobValue {
     fixed
         .map(|bytes| if is_linux { bytes / 2 } else { bytes })
@@ -342,8 +342,7 @@ pub(super) const NOTSENT_LOWAT: Site = site(
     },
 );
 
-/// What a buffer of packets carries where the settings do not count in buffers: the MSS of
-/// Ethernet.
+/// Payload of one packet buffer where the settings do not count in buffers: the MSS of Ethernet.
 const ETHERNET_PAYLOAD: u32 = 1460;
 
 const fn payload_of(accounting: Accounting) -> u32 {
@@ -406,7 +405,7 @@ pub(super) const OUT_OF_ORDER_BUFFERS: Site = site(
     },
 );
 
-/// What [`rule_of`] and [`rule_named`] know.
+/// Names of the rules that [`rule_of`] and [`rule_named`] translate.
 pub(super) const SIZE_RULES: &[&str] = &[
     "fixed",
     "linux_6_12",
@@ -489,7 +488,8 @@ fn set_automatic(buffer: &mut BufferSize, accounting: Accounting, step: u32, on:
 const SEND_STEP: u32 = 8 << 10;
 const RECV_STEP: u32 = 16 << 10;
 
-/// What an accounting is called, what it has in 1/256, and what a buffer of it carries.
+/// Names of the ways of accounting, with the ratio of payload in 1/256 and the payload of one
+/// buffer.
 const ACCOUNTING_PAYLOAD: &str = "payload";
 const ACCOUNTING_TRUESIZE: &str = "truesize";
 const ACCOUNTING_BUFFERS: &str = "buffers";

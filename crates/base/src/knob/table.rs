@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000;
 /// An hour in microseconds.
 const HOUR: u64 = 3600 * SECOND;
 
-/// What a row has unless it says otherwise: a setting of one connection of our stack alone.
+/// Defaults of a row: a setting of a single connection, on our stack only.
 const ROW: Knob = Knob {
     name: "",
     kind: Kind::Flag,
@@ -64,7 +64,7 @@ impl Knob {
         Self { aliases, ..self }
     }
 
-    /// What it sets in our stack.
+    /// Sets the place in our stack.
     const fn on_stack(self, stack: Option<StackSite>) -> Self {
         Self { stack, ..self }
     }
@@ -101,7 +101,7 @@ const fn choice(
     }
 }
 
-/// What a number counts, and its range.
+/// Unit of a number, and its range.
 struct Range {
     kind: Kind,
     min: u64,

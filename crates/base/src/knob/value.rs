@@ -14,7 +14,7 @@ pub const NONE: &str = "none";
 
 /// A type of a setting.
 pub(super) trait Value: Sized {
-    /// As the value of a knob.
+    /// Converts to the value of a knob.
     fn show(&self) -> KnobValue;
     /// From the value of a knob, whose kind and range were checked.
     fn read(value: &KnobValue) -> Result<Self, String>;

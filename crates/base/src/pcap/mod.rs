@@ -23,11 +23,11 @@ pub struct CapturedPacket<'a> {
     pub at: Instant,
     /// Which of the file's interfaces saw it, from 0; always 0 in pcap.
     pub interface: u32,
-    /// What stands in front of IP.
+    /// Headers in front of IP.
     pub link: LinkType,
     /// Bytes of the packet on the wire; `bytes` may be fewer.
     pub original_bytes: u32,
-    /// What was captured, from the link's header on.
+    /// Captured bytes, from the link-layer header on.
     pub bytes: &'a [u8],
 }
 
@@ -110,7 +110,7 @@ pub fn ip_of_frame(mut frame: &[u8]) -> Option<&[u8]> {
     ip_of_ether_type(ether_type, frame)
 }
 
-/// What stands in front of the IP header.
+/// Link-layer header type of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// Nothing: a packet begins with its IP header.
@@ -119,7 +119,7 @@ pub enum LinkType {
     Null,
     /// Ethernet, perhaps with VLAN tags.
     Ethernet,
-    /// What Linux gives for the interface `any`.
+    /// Linux cooked capture, version 1 (interface `any`).
     LinuxSll,
     /// The newer form of the same.
     LinuxSll2,
@@ -147,11 +147,11 @@ impl LinkType {
 pub struct PcapError {
     /// Offset of the header, block or packet concerned, in bytes from the start of the file.
     pub at: u64,
-    /// What is wrong with it.
+    /// Kind of error.
     pub kind: PcapErrorKind,
 }
 
-/// What is wrong with a capture file.
+/// Kind of error in a capture file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PcapErrorKind {

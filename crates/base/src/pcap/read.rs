@@ -58,7 +58,7 @@ const OPTION_DROPS: u16 = 5;
 pub struct Reader<R: Read> {
     input: Input<R>,
     format: Format,
-    /// Where the next packet or block begins.
+    /// Offset of the next packet or block.
     at: u64,
     /// An error has been handed out: nothing behind it can be trusted.
     failed: bool,
@@ -195,11 +195,11 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What was read and not used yet.
+/// Bytes that have been read but not consumed.
 struct Input<R: Read> {
     source: R,
     buffer: Vec<u8>,
-    /// What is left begins here ...
+    /// Start of the unconsumed bytes ...
     begin: usize,
     /// ... and ends here.
     end: usize,
@@ -340,10 +340,10 @@ impl Pcap {
 
 /// The newer format.
 struct PcapNg {
-    /// Of the present section.
+    /// Byte order of the present section.
     is_big: bool,
     interfaces: Vec<Interface>,
-    /// Of sections that have ended.
+    /// Drops counted in sections that have ended.
     dropped_before: Option<u64>,
 }
 
@@ -421,7 +421,7 @@ impl PcapNg {
         }
     }
 
-    /// What a block says; the place of a packet is counted from the start of the body.
+    /// Parses a block; offsets of a packet count from the start of the body.
     fn take(&mut self, kind: u32, body: &[u8]) -> Result<Option<Found>, PcapErrorKind> {
         match kind {
             SECTION_HEADER => {
@@ -515,7 +515,7 @@ impl PcapNg {
     }
 }
 
-/// What an interface description says of its packets.
+/// Fields of an interface description that its packets need.
 #[derive(Clone, Copy)]
 struct Interface {
     link: LinkType,

@@ -17,13 +17,13 @@ use pcap_file::{DataLink, Endianness, TsResolution};
 use super::{PcapError, PcapErrorKind};
 use crate::time::Instant;
 
-/// What `tcpdump` allows at most, and more than any IP packet has.
+/// Largest snapshot length of `tcpdump`; more than any IP packet has.
 const SNAP_BYTES_MAX: u32 = 262_144;
 /// `if_tsresol`: 10^-9 s.
 const NANOSECONDS: u8 = 9;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What the library writes in front of the first interface or packet.
+/// File header of pcap, written in front of the first packet.
 const PCAP_HEADER_BYTES: u64 = 24;
 const SECTION_HEADER_BYTES: u64 = 28;
 

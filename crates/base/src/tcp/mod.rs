@@ -14,7 +14,7 @@ use crate::ip::{IpHeader, protocol};
 use crate::parse::{ParseError, ParseErrorKind, be16, be32, require, set_be16};
 use crate::seq::SeqNum;
 
-/// Where the checksum stands in the header.
+/// Offset of the checksum in the header.
 pub(crate) const CHECKSUM_AT: usize = 16;
 
 /// A TCP segment, seen in bytes.
@@ -89,7 +89,8 @@ impl<'a> TcpSegment<'a> {
         be16(self.bytes, CHECKSUM_AT)
     }
 
-    /// Where urgent data end, in bytes behind `seq`; counts where URG is set.
+    /// Urgent pointer: the offset from `seq` to the end of urgent data, in bytes; valid where URG
+    /// is set.
     #[must_use]
     pub const fn urgent(&self) -> u16 {
         be16(self.bytes, 18)
@@ -155,7 +156,7 @@ pub struct TcpHeader {
     pub flags: TcpFlags,
     /// The window as it stands in the packet, already shifted.
     pub window: u16,
-    /// Where urgent data end, in bytes behind `seq`.
+    /// Urgent pointer: the offset from `seq` to the end of urgent data, in bytes.
     pub urgent: u16,
 }
 

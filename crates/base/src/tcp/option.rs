@@ -40,7 +40,7 @@ pub enum TcpOption<'a> {
     Unknown {
         /// The option's number.
         kind: u8,
-        /// What follows its length.
+        /// Bytes behind the length field.
         data: &'a [u8],
     },
 }

@@ -23,7 +23,7 @@ struct Cause {
     why: &'static str,
 }
 
-/// What of an error a cause explains.
+/// The quantity that a cause explains.
 #[derive(Clone, Debug, PartialEq)]
 enum Off {
     /// By how much the engine's median may be above the kernel's, in the unit of the metric.
@@ -277,7 +277,8 @@ mod tests {
         }
     }
 
-    /// What explains medians of an engine and the kernel's; `expected` is a part of it.
+    /// Checks what explains the difference between medians of an engine and the kernel's;
+    /// `expected` is part of it.
     fn check_off(
         label: &str,
         metric: Metric,

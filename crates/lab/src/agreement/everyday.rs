@@ -31,7 +31,7 @@ pub fn everyday_cells(quick: Option<Duration>) -> Vec<Cell> {
         .collect()
 }
 
-/// Those of both engines that are the same there; the kernel has no other profile.
+/// Cells that both engines can run with the same profile; the kernel has no other.
 fn common_cells(scenario: &Scenario) -> Vec<Cell> {
     let virtual_cells = scenario.on(EngineName::Virtual).trials();
     let is_kernels =

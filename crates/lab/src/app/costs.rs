@@ -105,7 +105,7 @@ impl HostCosts {
     }
 }
 
-/// What a packet costs on one of its ways through a host.
+/// Processing time of a packet on one of its ways through a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketCost {
     packet: Duration,

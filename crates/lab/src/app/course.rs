@@ -18,14 +18,14 @@ use crate::world::LimitTimes;
 /// When the time that counts begins, and when it ends where that is planned.
 pub type MeasuredSpan = (Instant, Option<Instant>);
 
-/// What there is to look at.
+/// State that a look reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'s> {
     /// The program that sends what is measured.
     pub program: &'s Program,
     /// Its host.
     pub host: &'s Host,
-    /// What limited it so far.
+    /// Limits so far.
     pub limits: &'s LimitTimes,
     /// Payload that has arrived so far, in the main direction.
     pub received_bytes: u64,
@@ -40,9 +40,9 @@ pub struct Scene<'s> {
 pub struct Course {
     series: Series,
     next: Instant,
-    /// What the sender had counted when the time that counts began.
+    /// The sender's counters at the end of warm-up.
     begin: Option<Sent>,
-    /// What it had counted when that time ended.
+    /// The counters at the end of the measured time.
     end: Option<Sent>,
     held: BTreeMap<Limit, Duration>,
     /// Smoothed round-trip times in microseconds, one per look; as many as the series bounds.
@@ -67,7 +67,7 @@ impl Sent {
 }
 
 impl Course {
-    /// Of a run that begins at `began` and takes so long, where that is known.
+    /// A run that begins at `began`, with its duration where it is known.
     #[must_use]
     pub fn new(began: Instant, expected: Option<Duration>) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub(crate) struct Account {
     pub(crate) written: u64,
     /// Payload that this end read.
     pub(crate) read: u64,
-    /// Of what was handed over, the bytes that are not acknowledged, sent or not.
+    /// Bytes handed over that are not acknowledged, sent or not.
     pub(crate) unacked: u64,
     /// Arrived and not read.
     pub(crate) unread: u64,

@@ -36,7 +36,7 @@ pub(super) fn prepare() {
     LazyLock::force(&PATTERN);
 }
 
-/// What stands at `offset` of every stream, `length` bytes of it.
+/// The `length` bytes at `offset` of every stream.
 ///
 /// # Panics
 /// Where `length` exceeds [`PIECE_BYTES_MAX`].

@@ -24,14 +24,14 @@ const BACKLOG: u32 = 1024;
 /// The number of the thread that opens or takes connections.
 const MAIN: usize = 0;
 
-/// What a program is told.
+/// Configuration of a program.
 #[derive(Clone, Debug)]
 pub struct ProgramSpec {
     /// The traffic.
     pub workload: Workload,
-    /// Where the server listens.
+    /// The server's listening address.
     pub address: SocketAddr,
-    /// Of its sockets; of the listener and, through it, of accepted ones.
+    /// Settings of its sockets: of the listener and, through it, of accepted ones.
     pub settings: SocketSettings,
     /// `TCP_QUICKACK` is set to this before every read.
     pub quickack: Option<bool>,
@@ -39,7 +39,7 @@ pub struct ProgramSpec {
     pub corks_accepted: bool,
     /// Time that does not count.
     pub warmup: Duration,
-    /// What its system calls take.
+    /// Duration of its system calls.
     pub costs: HostCosts,
     /// The other end is a [`Program`] too, so what arrives must be what it wrote.
     pub checks_payload: bool,
@@ -124,13 +124,13 @@ impl Program {
         }
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     #[must_use]
     pub fn totals(&self, now: Instant) -> Totals {
         self.session.totals(now)
     }
 
-    /// What was counted, the time that does not count included.
+    /// Counters, warm-up included.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.session.all()
@@ -161,7 +161,7 @@ impl Program {
         self.session.warms_up()
     }
 
-    /// What sockets that it opens from now on are like.
+    /// Settings of sockets that it will open.
     #[must_use]
     pub const fn settings(&self) -> &SocketSettings {
         &self.spec.settings

@@ -57,7 +57,7 @@ pub(super) enum Order {
     Dial,
 }
 
-/// What a call returned.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     /// Read bytes: 0 at the end of the stream. For [`Order::AwaitData`] the number of the flow, for
@@ -67,7 +67,7 @@ pub(super) struct Done {
     pub(super) first: Option<u8>,
 }
 
-/// What comes next.
+/// Next step of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     /// A call on the flow of this number.
@@ -80,13 +80,13 @@ pub(super) enum Next {
     Broken,
 }
 
-/// What one thread does.
+/// Behaviour of one thread.
 pub(super) trait Script: Debug {
     /// The next call, after the one before has returned; the first time with nothing.
     fn resume(&mut self, done: Done, scene: &mut Scene<'_>) -> Next;
 }
 
-/// What a script sees.
+/// State that a script sees.
 pub(super) struct Scene<'s> {
     pub(super) now: Instant,
     pub(super) flows: &'s mut [Flow],
@@ -121,7 +121,7 @@ impl Scene<'_> {
     }
 }
 
-/// What the client's flow number `index` does.
+/// The script of the client's flow number `index`.
 pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Box<dyn Script> {
     match workload {
         Workload::Bulk {
@@ -174,7 +174,7 @@ pub(super) fn client(workload: &Workload, index: u32, dialled_at: Instant) -> Bo
     }
 }
 
-/// What the server does with a connection; with two of them for [`Workload::Quotes`].
+/// The server's script for a connection; for two of them with [`Workload::Quotes`].
 pub(super) fn server(workload: &Workload, warmup: Duration) -> Box<dyn Script> {
     match workload {
         Workload::Bulk {

@@ -24,7 +24,7 @@ pub(super) struct Schedule {
     pub(super) stop_at_end: bool,
 }
 
-/// What one end counted in its whole life.
+/// Counters of one end over its whole life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Payload that this end read.
@@ -35,7 +35,7 @@ pub struct Counts {
     pub operations: u64,
 }
 
-/// What one end counted in the measured time.
+/// Counters of one end over the measured time.
 #[derive(Clone, Debug)]
 pub struct Totals {
     /// How long that was.
@@ -66,7 +66,7 @@ impl Totals {
         }
     }
 
-    /// What was counted since these were `earlier`.
+    /// The difference from `earlier`.
     ///
     /// # Panics
     /// Where `earlier` is of another session, or later.
@@ -113,12 +113,12 @@ impl Totals {
     }
 }
 
-/// What is due at a time that the schedule cuts.
+/// Event of the schedule that interrupts a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// The time that counts begins.
     Measure,
-    /// It ends.
+    /// The end of the run.
     End,
     /// The grace after it ends: what is still open is cut off.
     Abort,
@@ -280,12 +280,12 @@ impl Session {
         self.failure.as_deref()
     }
 
-    /// What was counted, the time that does not count included.
+    /// Counters, warm-up included.
     pub(super) const fn all(&self) -> Counts {
         self.counts
     }
 
-    /// What was counted; up to `now` where it has not ended.
+    /// Counters over the measured time; up to `now` while it lasts.
     pub(super) fn totals(&self, now: Instant) -> Totals {
         let Some((begin, _)) = self.measured else {
             return self.totals.clone();

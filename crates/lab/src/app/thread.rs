@@ -85,7 +85,7 @@ pub(super) enum Turn {
     Failed(String),
 }
 
-/// What one call came to.
+/// Outcome of one call.
 enum Call {
     /// It returned, having copied so much.
     Returned(Done, u64),
@@ -99,7 +99,7 @@ enum Call {
     Failed(String),
 }
 
-/// What a thread works with.
+/// Everything a thread works with.
 pub(super) struct Env<'e> {
     pub(super) now: Instant,
     pub(super) host: &'e mut Host,
@@ -107,7 +107,7 @@ pub(super) struct Env<'e> {
     /// Which thread a connection belongs to.
     pub(super) owners: &'e mut BTreeMap<SocketId, usize>,
     pub(super) ledger: &'e mut Ledger,
-    /// Of another connection.
+    /// Address of the other connection.
     pub(super) remote: SocketAddr,
     pub(super) settings: &'e SocketSettings,
     /// Whether payload is that of a [`pattern`].

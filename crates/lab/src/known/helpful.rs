@@ -11,7 +11,8 @@ use super::{Draw, ENDLESS, KnownChange, Traffic, bulk, bursts, propose};
 use crate::trial::PathSpec;
 use crate::workload::{Workload, WriteMethod};
 
-/// Of one seed the change of this number; they go round all traffic, knobs and objectives.
+/// The helpful change number `number` of a seed; numbers cycle through all kinds of traffic, knobs
+/// and objectives.
 #[must_use]
 pub fn helpful(seed: u64, number: usize) -> KnownChange {
     use Side::{Local, Remote};

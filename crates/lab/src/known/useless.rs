@@ -9,7 +9,8 @@ use super::{Draw, ENDLESS, KnownChange, bulk, bursts, propose, requests};
 use crate::trial::PathSpec;
 use crate::workload::{Records, SizeRange, Workload};
 
-/// Of one seed the change of this number; they go round all traffic, scopes and designs.
+/// The useless change number `number` of a seed; numbers cycle through all kinds of traffic, scopes
+/// and designs.
 #[must_use]
 pub fn useless(seed: u64, number: usize) -> KnownChange {
     use Live::{Now, Reconnect};

@@ -12,10 +12,10 @@ use crate::stats::{self, Judgement};
 /// cases; with four and four in one of 35.
 const RUNS_MIN: usize = 4;
 
-/// Of the differences that are named, at most this share is chance.
+/// False discovery rate: the expected share of chance among the differences reported.
 const FALSE_SHARE: f64 = 0.05;
 
-/// What can be said of two sets of runs.
+/// Result of comparing two sets of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
@@ -30,7 +30,7 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// As it is shown to people.
+    /// Text shown to users.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Difference {
 pub struct CellComparison {
     /// Its name.
     pub cell: String,
-    /// What is compared.
+    /// The metric compared.
     pub metric: String,
     /// Usable runs of the first and of the second.
     pub runs: (usize, usize),
@@ -63,11 +63,11 @@ pub struct CellComparison {
     pub high: f64,
     /// The chance to see such a difference where there is none.
     pub p_value: f64,
-    /// What can be said of the two.
+    /// Result of the comparison.
     pub judgement: Difference,
 }
 
-/// What two folders have in common.
+/// Cells that two folders have in common.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
     /// In the order of the first one's plan.

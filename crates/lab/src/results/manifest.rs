@@ -14,13 +14,13 @@ use crate::scenario::{Cell, SWEEP_CELLS_MAX, Scenario};
 use crate::sweep::{Shard, Vary};
 use crate::trial::Trial;
 
-/// Of the folder and all its files; another number, another reader.
+/// Format version of the folder and all its files; readers reject others.
 pub const FORMAT: u32 = 1;
 
 /// Most runs of each cell of a sweep.
 pub const SWEEP_RUNS_MAX: u32 = 100_000;
 
-/// Where it was begun; a label.
+/// Machine on which a sweep was begun; informational.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Release of its kernel.
@@ -50,15 +50,15 @@ pub struct Manifest {
     pub engine: EngineName,
     /// The stack of hosts that name none, where one was named.
     pub profile: Option<String>,
-    /// What the work of hosts takes in virtual time; none in real time, and in folders of earlier
-    /// versions, whose hosts took none on emulated paths.
+    /// Processing times of virtual hosts; `None` in real time, and in folders of earlier versions,
+    /// whose hosts took no time on emulated paths.
     #[serde(default)]
     pub host_costs: Option<HostCosts>,
     /// How often each cell is run.
     pub runs: u32,
     /// Cells of all shards together.
     pub cells: u64,
-    /// Where the first shard was begun.
+    /// Machine on which the first shard was begun.
     pub host: Host,
     /// When, by the clock of that host.
     pub created: String,
@@ -95,7 +95,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// As the file has it.
+    /// The file's text.
     ///
     /// # Panics
     /// Never: it is plain data.

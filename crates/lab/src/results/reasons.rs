@@ -71,7 +71,7 @@ impl Reasons {
         })
     }
 
-    /// Those of a cell, each once. Of several times that the emulator was late the worst is told.
+    /// Reasons of a cell, each once; of several late emulators the worst.
     pub(super) fn of_cell(&self, index: u64) -> Vec<Reason> {
         let mut found: Vec<(Kind, usize)> = Vec::new();
         for (_, kind) in self.kinds.range((index, 0)..=(index, u32::MAX)) {

@@ -64,18 +64,18 @@ pub struct Record {
     pub axes: BTreeMap<String, String>,
     /// From 0.
     pub run: u32,
-    /// Of this run.
+    /// Seed of this run.
     pub seed: u64,
     /// When it was over, by the clock of its host; a label, and absent where time is virtual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What came out. How the flow went (`series`) is left out: it is most of the text, and a run
-    /// in virtual time can be made again.
+    /// Outcome of the run, without its series, which is most of the text and can be recomputed in
+    /// virtual time.
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// What came out of a run that was planned.
+    /// Record of a planned run.
     #[must_use]
     pub fn new(planned: &Planned, outcome: Outcome, at: Option<String>) -> Self {
         let Planned {
@@ -113,7 +113,7 @@ impl Record {
         line
     }
 
-    /// What its numbers are good for.
+    /// Usability of its numbers.
     #[must_use]
     pub fn worth(&self) -> Worth {
         match (self.outcome.is_usable(), &self.at) {
@@ -124,8 +124,8 @@ impl Record {
         }
     }
 
-    /// Of all that it says but for its date: two records of one run with the same digest do not
-    /// differ.
+    /// Digest of everything but the date: equal for two records of the same run with the same
+    /// outcome.
     ///
     /// # Panics
     /// Never; see [`Record::to_line`].
@@ -156,14 +156,14 @@ impl Record {
         plan.id_at(self.place()) == Some(self.id)
     }
 
-    /// Where it stands in a joined file.
+    /// Sort key in a joined file.
     #[must_use]
     pub const fn place(&self) -> (u64, u32) {
         (self.index, self.run)
     }
 }
 
-/// What the numbers of a run are good for; of several records of one run the greatest counts.
+/// Usability of a run's numbers; of several records of one run the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
     /// They do not count, and the next try may give better ones: it was run in real time.
@@ -182,7 +182,7 @@ impl Worth {
     }
 }
 
-/// What a line of a file of outcomes is.
+/// A line of a file of outcomes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// A finished run.

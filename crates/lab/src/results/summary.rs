@@ -9,7 +9,7 @@ use super::record::{Record, RunId, Worth};
 use crate::scenario::Metric;
 use crate::stats;
 
-/// What is shown of each run: all else would be most of the memory of a large sweep.
+/// Metrics kept of each run; keeping more would dominate the memory of a large sweep.
 const METRICS: [Metric; 4] = [
     Metric::GoodputBps,
     Metric::ResponseP50Us,
@@ -23,7 +23,7 @@ pub struct Measured {
     worth: Worth,
     values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
-    /// Of the record, all of it.
+    /// Digest of the whole record.
     digest: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct CellSummary {
     pub cell: String,
     /// Finished runs.
     pub runs: usize,
-    /// Of these, the ones whose numbers count.
+    /// Of these, usable.
     pub usable: usize,
     /// Why the others do not count.
     pub unusable: Vec<Reason>,

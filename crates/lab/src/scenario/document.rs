@@ -86,7 +86,7 @@ pub(super) fn read(file: &str, text: &str, vocabulary: &Vocabulary) -> (Scenario
 pub(super) type Key<'t> = Spanned<toml::de::DeString<'t>>;
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// What is known while a file is read.
+/// State of the parser.
 pub(super) struct ParseState<'v> {
     pub(super) lines: Lines,
     pub(super) problems: Vec<Problem>,
@@ -441,7 +441,7 @@ const TOP: &[&str] = &[
 /// Beside the tables of settings.
 const VARIANT: &[&str] = &["name", "seed", "on", "quick", "engines"];
 
-/// Where each line begins.
+/// Offsets of line starts.
 pub(super) struct Lines {
     text: String,
     starts: Vec<usize>,

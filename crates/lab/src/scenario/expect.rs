@@ -25,12 +25,11 @@ pub struct Expectation {
     pub max: Option<f64>,
     /// Why it is claimed.
     pub reason: String,
-    /// Where a bound was changed after a run: the date of each change, the bound before it, and
-    /// why; oldest first.
+    /// Changes of a bound after a run: date, previous bound, and reason; oldest first.
     pub history: Vec<String>,
 }
 
-/// Where the costs of virtual hosts come from.
+/// Origin of the processing times of virtual hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostsOf {
     /// [`HostCosts::linux`].
@@ -44,7 +43,7 @@ impl CostsOf {
     pub(super) const ALL: &[(&'static str, Self)] =
         &[("usual", Self::Usual), ("measured", Self::Measured)];
 
-    /// Of the costs that a virtual engine has.
+    /// Origin of the costs of a virtual engine.
     #[must_use]
     pub fn of(costs: &HostCosts) -> Self {
         match *costs == HostCosts::linux() {
@@ -75,13 +74,13 @@ impl Expectation {
         needs_trials_of(variant, (self.variant.as_deref(), self.over.as_deref()))
     }
 
-    /// Of its bounds: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
+    /// Unit of its bounds: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for names.
     #[must_use]
     pub fn unit(&self) -> &'static str {
         unit_name(self.metric, self.over.is_some())
     }
 
-    /// What it is about, for sentences: `goodput_bps`, or `goodput_bps over that of nodelay`.
+    /// Subject for sentences: `goodput_bps`, or `goodput_bps over that of nodelay`.
     #[must_use]
     pub fn name(&self) -> String {
         number_name(self.metric, self.over.as_deref())

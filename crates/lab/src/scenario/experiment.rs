@@ -7,7 +7,7 @@ use super::expect::needs_trials_of;
 use super::metric::Metric;
 use crate::engine::EngineName;
 
-/// What a result of an experiment means.
+/// Meaning of an experiment's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -33,7 +33,7 @@ impl Class {
         ("deviates", Self::Deviates),
     ];
 
-    /// As it is written.
+    /// Name used in scenario files and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(_, class)| *class == self);
@@ -44,7 +44,7 @@ impl Class {
 /// A number that stands in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Of which variant; `None` where the scenario has none.
+    /// Variant; `None` where the scenario has none.
     pub variant: Option<String>,
     /// Divided by that of this variant.
     pub over: Option<String>,
@@ -52,7 +52,7 @@ pub struct Published {
     pub metric: Metric,
     /// In the unit of the metric; a bare ratio with `over`.
     pub value: f64,
-    /// As it is printed there.
+    /// The value as printed in the publication.
     pub text: String,
     /// Whether a parameter of the file was fitted on this number, so that it is no prediction.
     pub fitted: bool,
@@ -66,26 +66,26 @@ impl Published {
     }
 }
 
-/// What a scenario has if it is one of the experiments of the seed documents.
+/// Additional fields of a scenario that is an experiment of the seed documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
     /// Its short names, such as `N1`; at least one.
     pub ids: Vec<String>,
     /// The document that describes it, as scenario files name it; see [`super::Vocabulary`].
     pub document: String,
-    /// What its result means.
+    /// Meaning of the result.
     pub class: Class,
     /// How far a number may lie from the published one and still be that number, as a share of it;
     /// `None` for the usual one.
     pub tolerance: Option<f64>,
-    /// What must be shown, in a sentence.
+    /// The expectation, in a sentence.
     pub claim: String,
-    /// What can run it.
+    /// Engines that can run it.
     pub engines: Vec<EngineName>,
     /// Ids of the document's mistakes that belong beside the numbers, such as `D-N5`.
     pub corrections: Vec<String>,
-    /// What the document says and nobody can promise, with the reason.
+    /// Statement of the document that cannot be promised, with the reason.
     pub not_promised: Option<String>,
-    /// What was published.
+    /// Published values.
     pub published: Vec<Published>,
 }

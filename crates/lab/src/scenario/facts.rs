@@ -272,8 +272,8 @@ impl ParseState<'_> {
         all
     }
 
-    /// What counts on one occasion: settings and, at the top, the number of runs, the sweep, and
-    /// with `[quick]` the engines.
+    /// Settings that apply to one engine or to quick runs: knobs and, at the top level, the number
+    /// of runs, the sweep, and in `[quick]` the engines.
     pub(super) fn overrides(
         &mut self,
         when: Occasion,
@@ -332,7 +332,7 @@ fn is_date(text: &str) -> bool {
         })
 }
 
-/// Of a percentage above zero and below all, `3%`.
+/// Parses a percentage between zero and all, such as `3%`.
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = Metric::StalledShare.parse(text)?;
     match share > 0.0 && share < 1.0 {
@@ -341,7 +341,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What stands between commas and spaces.
+/// Splits at commas and spaces.
 fn words(text: &str) -> Vec<String> {
     text.split([',', ' '])
         .filter(|word| !word.is_empty())

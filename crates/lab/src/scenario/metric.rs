@@ -33,7 +33,7 @@ pub enum Metric {
     StallMaxUs,
     /// Segments with payload that the sender sent.
     DataSegments,
-    /// Of these, the ones that were retransmitted.
+    /// Of these, retransmitted.
     RetransmittedSegments,
     /// Segments with payload per operation.
     SegmentsPerOperation,
@@ -51,11 +51,11 @@ pub enum Metric {
     ReverseQueueBytesMax,
     /// Share of the time during which this limited the sender.
     LimitShare(Limit),
-    /// What a probe found, by its name there.
+    /// Figure of a probe, by name.
     Figure(&'static str),
 }
 
-/// What a metric counts in.
+/// Unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bits per second.
@@ -131,7 +131,7 @@ impl Metric {
         }
     }
 
-    /// What it counts in.
+    /// Unit of the metric.
     #[must_use]
     pub fn unit(self) -> Unit {
         let name = self.name();

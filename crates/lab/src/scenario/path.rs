@@ -11,8 +11,8 @@ use link::{LinkSpec, Loss, Reorder, TooBig};
 use super::read::Reader;
 use crate::trial::{ETHERNET_HEADER_BYTES, ETHERNET_MTU, PathSpec};
 
-/// What Linux gives an interface (`txqueuelen`); a queue of this size never drops in a burst that a
-/// default host sends, and holds 1.2 s at 10 Mbit/s.
+/// Linux's default `txqueuelen`; a queue of this size never drops in a burst that a default host
+/// sends, and holds 1.2 s at 10 Mbit/s.
 const QUEUE_DEFAULT: QueueLimit = QueueLimit::Packets(1000);
 /// Smallest MTU of IPv4 (RFC 791) and of IPv6 (RFC 8200 section 5).
 const MTU_MIN: (u64, u64) = (68, 1280);
@@ -81,7 +81,7 @@ pub(super) fn bytes_between(text: &str, min: u64, max: u64) -> Result<Bytes, Str
     }
 }
 
-/// Of both directions.
+/// Delays of both directions.
 fn delays(reader: &mut Reader<'_>) -> (Duration, Duration) {
     let rtt = reader.time("path.rtt");
     let delay = reader.time("path.delay");
@@ -99,7 +99,7 @@ fn delays(reader: &mut Reader<'_>) -> (Duration, Duration) {
     (forward, of(reader, "reverse", rest))
 }
 
-/// What the links of both directions need to know of the path.
+/// Properties of the path that the links of both directions share.
 #[derive(Clone, Copy)]
 struct Shared {
     rtt: Duration,

@@ -56,9 +56,9 @@ impl Problem {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) text: String,
-    /// Of the value.
+    /// Position of the value.
     pub(super) place: LineColumn,
-    /// Of its key.
+    /// Position of its key.
     pub(super) key_place: LineColumn,
 }
 
@@ -76,7 +76,7 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
     entries: BTreeMap<String, Entry>,
-    /// Where each table of the file begins, for what is missing in it.
+    /// Position of each table, for errors about missing keys.
     tables: BTreeMap<String, LineColumn>,
 }
 

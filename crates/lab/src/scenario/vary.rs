@@ -103,7 +103,7 @@ impl Scenario {
         (cell, diagnostics(&self.file, problems))
     }
 
-    /// What is wrong with any value of any axis; with any cell where these are few.
+    /// Problems with any value of any axis; with any cell where these are few.
     fn check_sweep(&self) -> Vec<Problem> {
         if self.cell_count() <= CELLS_MAX as u64 {
             return self.check_cells();

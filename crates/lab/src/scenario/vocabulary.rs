@@ -5,7 +5,7 @@
 /// a workload and returns named figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeSpec {
-    /// As scenario files write it.
+    /// Name used in scenario files.
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,

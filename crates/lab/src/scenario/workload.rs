@@ -18,14 +18,14 @@ const WRITES_MAX: u64 = 1_000;
 const OUTSTANDING_MAX: u64 = 1000;
 /// Records or requests of one write.
 const JOINED_MAX: u64 = 100_000;
-/// Of one of several pieces; as much is written at once.
+/// Largest element of `workload.pieces`, each of which is written at once.
 const PIECE_MAX: u64 = 1 << 20;
-/// Of one write, request, record or block.
+/// Largest write, request, record or block.
 const SIZE_MAX: u64 = 1 << 30;
 /// Longer than any measurement; it also keeps sums of times small.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// What iperf3 writes at once is 128 KiB; half of that costs no measurable throughput and fits the
-/// send buffer of a new connection.
+/// Default size of writes. iperf3 writes 128 KiB; half of that costs no measurable throughput and
+/// fits the send buffer of a new connection.
 const WRITE_SIZE_DEFAULT: u64 = 64 << 10;
 
 #[derive(Clone, Copy)]

@@ -46,8 +46,7 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// Of sorted values, with the weighted mean between two neighbours (type 7 of Hyndman and Fan
-/// 1996).
+/// Quantile of sorted values by linear interpolation (type 7 of Hyndman and Fan 1996).
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let below = place.floor() as usize;

@@ -20,7 +20,7 @@ use crate::world::Tap;
 pub struct LabelledFlow {
     /// Which end.
     pub end: End,
-    /// What was seen of it, in order of time; at least two looks.
+    /// Samples in order of time, at least two.
     pub samples: Vec<Arc<FlowSample>>,
     /// How long each limit held it from the first look to the last.
     pub truth: BTreeMap<Limit, Duration>,

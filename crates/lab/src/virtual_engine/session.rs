@@ -41,13 +41,13 @@ pub struct VirtualSession {
     rng: Rng,
     /// By appearance, from 1 on: what the kernel calls the cookie of a socket.
     cookies: [BTreeMap<SocketId, u64>; 2],
-    /// What connections that are closed by now had counted when they were last seen.
+    /// Delayed ACKs counted by connections that are closed by now, when last seen.
     delayed_acks: [BTreeMap<u64, u64>; 2],
     /// The client was started again, so that connections broke which the server cannot help.
     reconnected: bool,
 }
 
-/// Where a setting is.
+/// Scope of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualTarget {
     /// One socket of a host; also a listener, for the connections that it will accept.
@@ -87,7 +87,7 @@ impl From<KnobError> for SetError {
     }
 }
 
-/// What one end of a connection had sent and received at some time.
+/// Bytes sent and received by one end of a connection until some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// When.
@@ -123,14 +123,14 @@ pub struct SeenFlow {
     pub cookie: u64,
     /// The looks at it in order of time; at least one.
     pub samples: Vec<Arc<FlowSample>>,
-    /// What had arrived at these times, in order, where looks were asked for that are closer than
-    /// [`SAMPLE_INTERVAL`]; all else is judged by looks at that distance.
+    /// Arrivals at times closer than [`SAMPLE_INTERVAL`], where such looks were requested;
+    /// everything else is judged at that interval.
     pub close: Vec<Arrival>,
-    /// It was gone before the look ended.
+    /// The connection was closed before the look ended.
     pub ended: bool,
 }
 
-/// What one host showed.
+/// Samples of one host.
 #[derive(Clone, Debug, Default)]
 pub struct SeenHost {
     /// Its connections in order of appearance.
@@ -139,7 +139,7 @@ pub struct SeenHost {
     pub samples: Vec<HostSample>,
 }
 
-/// What was seen at both ends over the same time.
+/// Samples of both ends over the same time.
 #[derive(Clone, Debug)]
 pub struct VirtualLook {
     /// When it began.
@@ -150,7 +150,7 @@ pub struct VirtualLook {
     pub client: SeenHost,
     /// The host of the server.
     pub server: SeenHost,
-    /// What the programs got meanwhile.
+    /// Results of the programs in that time.
     pub measure: Measure,
 }
 
@@ -195,7 +195,7 @@ impl VirtualSession {
         super::add_taps(&mut self.stage.world, links, tap);
     }
 
-    /// What the links did since the session began: client to server, and back.
+    /// Counters of the links since the session began: client to server, and back.
     pub fn links(&mut self) -> (LinkOutcome, LinkOutcome) {
         let (forward, reverse) = self.stage.links;
         let mut outcome = |link| link_outcome(&self.stage.world.link_stats(link));
@@ -497,11 +497,11 @@ impl VirtualSession {
     }
 }
 
-/// What Linux reads when a connection is made, where our stack would take it up at once
-/// (`tcp_ca_dst_init`, `tcp_assign_congestion_control`).
+/// Settings that Linux reads when a connection is made, but our stack at once (`tcp_ca_dst_init`,
+/// `tcp_assign_congestion_control`).
 const NEW_CONNECTIONS_ONLY: &[&str] = &["route.congctl", "net.ipv4.tcp_congestion_control"];
 
-/// As Linux prints it under `/proc/sys`.
+/// The value in the format of `/proc/sys`.
 fn sysctl_text(value: &KnobValue) -> String {
     match value {
         KnobValue::Flag(on) => u8::from(*on).to_string(),

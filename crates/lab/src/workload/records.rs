@@ -33,7 +33,7 @@ impl SizeRange {
 pub struct Records {
     /// Bytes of a record.
     pub record: SizeRange,
-    /// Of the sizes; those of one seed are the same on every engine.
+    /// Seed of the sizes; the same seed gives the same sizes on every engine.
     #[serde(default)]
     pub seed: u64,
     /// Records that are handed over with one write.

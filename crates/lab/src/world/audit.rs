@@ -15,7 +15,7 @@ const DIRECTIONS_MAX: usize = 65_536;
 /// Sender and receiver of packets.
 type Direction = (SocketAddr, SocketAddr);
 
-/// What hosts have promised.
+/// Promises of hosts, checked on each packet.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     offers: BTreeMap<Direction, Offer>,

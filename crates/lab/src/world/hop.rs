@@ -9,7 +9,7 @@ use stack::{Body, EcnMark, IcmpError, IcmpKind, Packet};
 use super::parcel::Parcel;
 use super::tap::{Tap, TapPoint};
 
-/// What routers give the packets that they send themselves (RFC 1812 section 4.2.2.9).
+/// Hop limit of packets that routers originate (RFC 1812 section 4.2.2.9).
 const HOP_LIMIT: u8 = 64;
 
 /// A link and where it leads.
@@ -72,9 +72,9 @@ impl Hop {
     }
 }
 
-/// What a router says to the sender of a packet that does not fit into the next hop: ICMP
-/// "fragmentation needed" or "packet too big" (RFC 1191 section 4, RFC 4443 section 3.2). `None`
-/// for what is no segment: no errors about errors.
+/// A router's reply to the sender of a packet that does not fit the next hop: ICMP "fragmentation
+/// needed" or "packet too big" (RFC 1191 section 4, RFC 4443 section 3.2). `None` for anything but
+/// a segment: no errors about errors.
 pub(super) fn too_big_reply(packet: &Packet, spec: &LinkSpec) -> Option<Packet> {
     let segment = packet.segment()?;
     let mtu = spec.mtu.map_or(0, |mtu| mtu.0);

@@ -24,7 +24,7 @@ pub(super) struct Station<A> {
     pub(super) every: Option<BTreeMap<SocketId, LimitTimes>>,
     receive_cost: PacketCost,
     send_cost: PacketCost,
-    /// What has arrived and is not taken in yet, and when it will be.
+    /// Packets that have arrived and wait to be processed, with the time of processing.
     backlog: VecDeque<(Instant, Parcel)>,
     /// When the host is done with what it takes in and sends.
     receive_free: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Station<A> {
     pub(super) backlog_dropped: u64,
 }
 
-/// What became of a packet that has arrived.
+/// Result of an arrival.
 pub(super) enum Arrival {
     /// The host knows it.
     Handled,
@@ -131,7 +131,7 @@ impl<A: App> Station<A> {
         now >= self.call_free && app.as_mut().is_some_and(|app| app.call(now, host))
     }
 
-    /// What the last call made the host send is sent.
+    /// Called when the packets of the last call have been sent.
     pub(super) fn end_call(&mut self) {
         self.call_free = self.send_free;
     }

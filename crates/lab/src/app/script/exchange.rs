@@ -150,7 +150,7 @@ impl Script for AskAnew {
 pub(super) struct Pieces {
     count: u32,
     bytes: u64,
-    /// Where they differ.
+    /// Request sizes, where they differ.
     sizes: Vec<u64>,
     method: WriteMethod,
     /// From the last piece to the uncorking.

@@ -21,7 +21,7 @@ pub(super) struct SendRecords {
     outstanding: u32,
     due: Instant,
     written_at: Instant,
-    /// Of the write under way.
+    /// Size of the write in progress.
     bytes: u64,
     stage: Stage,
 }
