@@ -108,14 +108,14 @@ impl Setting {
         self.netns.inode()
     }
 
-    /// What tells the namespace from later ones of the same inode number; see
+    /// Cookie that tells the namespace from later ones with the same inode number; see
     /// [`NetnsHandle::cookie`].
     pub(crate) fn netns_cookie(&self) -> Option<u64> {
         self.netns.cookie()
     }
 
-    /// What tells an interface from later ones of the same name; `None` for what is neither an
-    /// interface nor its queue.
+    /// Index that tells an interface from later ones of the same name; `None` for targets that are
+    /// neither an interface nor its queue.
     ///
     /// # Errors
     /// [`Error::NotFound`] where there is none of this name.

@@ -24,7 +24,7 @@ const RUNTIMES: &[(&str, &str)] = &[
 /// A network namespace of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NetnsPlace {
-    /// How it is opened.
+    /// The namespace.
     pub netns: Netns,
     /// The container in it, such as `Docker 3f2a1b0c9d8e`, where its first process is in one.
     pub container: Option<String>,
@@ -94,8 +94,8 @@ fn inode(path: &str) -> Option<u64> {
     Some(fs::metadata(path).ok()?.ino())
 }
 
-/// What container a control group is of. The containers of a Kubernetes pod share its namespace, so
-/// the pod is named.
+/// Name of the container that a control group belongs to. The containers of a Kubernetes pod share
+/// its namespace, so the pod is named.
 fn container_of(cgroup: &str) -> Option<String> {
     let parts = || cgroup.split('/').filter(|part| !part.is_empty());
     if let Some(uid) = parts().find_map(pod_uid) {

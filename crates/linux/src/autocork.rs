@@ -11,7 +11,7 @@ pub const LIBRARY_VARIABLE: &str = "TCPTAILOR_AUTOCORK_LIBRARY";
 pub const STATS_VARIABLE: &str = "TCPTAILOR_AUTOCORK_STATS";
 /// Bounds the writes that the library holds of one connection.
 pub const MAX_VARIABLE: &str = "TCPTAILOR_AUTOCORK_MAX";
-/// What that line begins with.
+/// Prefix of that line.
 pub const STATS_LINE: &str = "tcptailor-autocork: ";
 const LIBRARY: &str = "libtcptailor_autocork.so";
 /// From the directory of the program, in the order in which they are looked at: `cargo build` puts

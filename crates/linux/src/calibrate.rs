@@ -21,12 +21,12 @@ use crate::error::{Error, Result};
 const BATCHES: usize = 41;
 /// Operations of a batch.
 const BATCH: u32 = 200;
-/// What is copied to tell the time of copying from that of the call.
+/// Size of a small copy, whose time is subtracted to obtain the time of the call itself.
 const SMALL_BYTES: usize = 1024;
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// What was measured of a host, in the terms of [`HostCosts`]; `taking in each wire packet` of a
-/// merged one is not, since nothing between two sockets of one host is cut or merged.
+/// Measures a host in the terms of [`HostCosts`], except `taking in each wire packet` of a merged
+/// one: between two sockets of one host, nothing is cut or merged.
 ///
 /// # Errors
 /// Where the kernel refuses sockets or threads.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::lab_netns::{self, Owner};
 use crate::netns::NAMED_DIR;
 
-/// What follows the owner in the name of a scratch directory.
+/// Separates the owner from the rest in the name of a scratch directory.
 const SCRATCH: &str = "scratch-";
 
 /// Removes every namespace name that this process made. For the end of a program that does not
@@ -23,7 +23,7 @@ pub fn remove_all_of_this_process() {
     lab_netns::remove_all_own();
 }
 
-/// What the name of a scratch directory of this process begins with.
+/// Prefix of scratch directories of this process.
 ///
 /// # Errors
 /// Where `/proc` is not readable.

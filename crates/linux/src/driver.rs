@@ -50,7 +50,7 @@ const TURNS_PER_SAMPLE: u64 = 64;
 /// As many packets in a row that came alone make the next one expected to be alone too.
 const LONE_PACKETS: u32 = 4;
 
-/// Who sleeps for less did not sleep: something waited already.
+/// A shorter sleep was none: something was ready already.
 const NO_SLEEP: Duration = Duration::from_micros(2);
 
 /// Whether packets come one by one, as those of a peer do that waits for each answer. Asking for
@@ -82,10 +82,10 @@ impl LonePackets {
     }
 }
 
-/// What a driver did, and what its own work cost.
+/// Counters of a driver, and the cost of its own work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStats {
-    /// What went through the device.
+    /// Counters of the device.
     pub port: PortCounters,
     /// Turns of the loop.
     pub turns: u64,
@@ -93,7 +93,7 @@ pub struct DriverStats {
     pub sleeps: u64,
     /// Time that some of its turns took, one of 64.
     pub timed: Duration,
-    /// Of that, time in which the device was read and written; the rest is the host's, the
+    /// Of that, time spent in reads and writes of the device; the rest is the host's, the
     /// program's, and the loop's own.
     pub timed_device: Duration,
 }
@@ -104,9 +104,9 @@ pub struct DriverStopper(Arc<Stop>);
 
 #[derive(Debug)]
 struct Stop {
-    /// What a driver sees that never sleeps.
+    /// Flag for a driver that polls without sleeping.
     is_told: AtomicBool,
-    /// What wakes one that does.
+    /// Wakes a driver that sleeps.
     wake: OwnedFd,
 }
 
@@ -172,7 +172,7 @@ impl<A: App> Driver<A> {
         self.busy_poll = time;
     }
 
-    /// What ends it.
+    /// Handle that stops it.
     #[must_use]
     pub fn stopper(&self) -> DriverStopper {
         DriverStopper(Arc::clone(&self.stop))
@@ -201,7 +201,7 @@ impl<A: App> Driver<A> {
         &self.port
     }
 
-    /// What it did so far.
+    /// Counters so far.
     #[must_use]
     pub const fn stats(&self) -> DriverStats {
         DriverStats {

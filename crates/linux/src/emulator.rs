@@ -55,14 +55,14 @@ const SMALL_BYTES: usize = 2048;
 /// Buffers of each size that are kept for reuse.
 const POOL_BUFFERS: usize = 4096;
 
-/// What an emulator joins.
+/// Configuration of an emulator.
 #[derive(Debug)]
 pub(crate) struct EmulatorSpec {
     /// The devices of host A and host B.
     pub(crate) tuns: [Tun; 2],
     /// The links from A to B and from B to A.
     pub(crate) links: [LinkSpec; 2],
-    /// Of everything random on the links.
+    /// Seed of everything random on the links.
     pub(crate) seed: u64,
 }
 
@@ -117,7 +117,7 @@ impl Emulator {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// What the links from A to B and from B to A did so far.
+    /// Counters of the links from A to B and from B to A so far.
     pub(crate) fn outcomes(&self) -> [LinkOutcome; 2] {
         let mut core = lock(&self.core);
         let now = core.now();
@@ -154,8 +154,8 @@ struct Direction {
     lateness: Lateness,
     /// Lateness from which the path is taken to have stood still.
     stall: Duration,
-    /// What was under way during the latest stall: how much that delayed it, and the latest time
-    /// at which it is due.
+    /// The latest stall: the delay that it added to packets in flight, and the latest time at which
+    /// one of them is due.
     delayed: (Duration, Instant),
     /// When the sending host's interface is free for the next packet.
     interface_free: Instant,
@@ -165,7 +165,7 @@ struct Direction {
     unreadable: u64,
 }
 
-/// What to do after a step.
+/// Action after a step.
 enum Next {
     /// There may be more to read at once.
     Again,
@@ -209,11 +209,10 @@ impl Core {
         }
     }
 
-    /// Where the thread was kept from working, delivering all that has become due meanwhile would
-    /// make one burst of it; its acknowledgements would come in one burst, and what they let the
-    /// sender send would overflow a queue that the real path never fills. So the path stands still
-    /// for as long as the thread did: everything under way arrives later, and spaced as it was. It
-    /// counts as late by that time.
+    /// Delays everything in flight by the time for which the thread did not run, with its spacing.
+    /// Delivering all that became due meanwhile would make one burst of it; its ACKs would come in
+    /// one burst, and the data that they release would overflow a queue that the real path never
+    /// fills. The time counts as lateness.
     fn stand_still(&mut self) {
         let now = self.now();
         let late = |direction: &Direction| {

@@ -14,7 +14,7 @@ pub enum Error {
     /// A permission is missing: an expected answer, rendered as advice.
     #[error("{what} needs {needs}: {hint}")]
     Permission {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
         /// The capability or file permission.
         needs: &'static str,
@@ -24,17 +24,17 @@ pub enum Error {
     /// The kernel lacks something.
     #[error("{what} is not supported by this kernel: {hint}")]
     Unsupported {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What is lost, or what to do.
+        /// The consequence, or a remedy.
         hint: String,
     },
     /// A device node is not there.
     #[error("the device node {} is missing: {hint}", path.display())]
     NoDevice {
-        /// Where it was looked for.
+        /// The path that was searched.
         path: PathBuf,
-        /// What makes it.
+        /// How to create it.
         hint: String,
     },
     /// Another part of tcptailor is not where it is looked for.
@@ -52,7 +52,7 @@ pub enum Error {
         what: &'static str,
         /// Its name.
         name: String,
-        /// What to do, beginning with a separator; may be empty.
+        /// A remedy that begins with a separator; may be empty.
         hint: String,
     },
     /// A system call failed.
@@ -68,7 +68,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what to do.
+        /// The problem, and a remedy.
         what: String,
     },
     /// Another side did not keep to the protocol, or went away.
@@ -77,13 +77,13 @@ pub enum Error {
     /// Nobody listens there.
     #[error("{remote} refuses connections; is `tcptailor serve` running there?")]
     ConnectionRefused {
-        /// Where.
+        /// Remote address.
         remote: std::net::SocketAddr,
     },
     /// Possible, but it would do harm, or the object cannot do it.
     #[error("{what}: {reason}")]
     Refused {
-        /// What was tried, on which object.
+        /// The attempted operation and its object.
         what: String,
         /// Why not, and what to do instead.
         reason: String,
@@ -102,7 +102,7 @@ pub enum Error {
     Knob(#[from] base::KnobError),
 }
 
-/// What to do about a cause that is not the operation's.
+/// A remedy for causes that lie outside of the operation.
 fn remedy(op: &str, source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) if !op.contains("ulimit") => {
@@ -128,7 +128,7 @@ impl Error {
         }
     }
 
-    /// What to do about it, where that is known; else the whole message.
+    /// A remedy, where one is known; else the whole message.
     #[must_use]
     pub fn advice(&self) -> String {
         match self {

@@ -187,7 +187,7 @@ impl Expr {
         }
     }
 
-    /// What has to hold in any case.
+    /// Conditions that must hold in every case.
     fn conjuncts(&self) -> &[Self] {
         match self {
             Self::All(parts) => parts,

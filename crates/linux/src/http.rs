@@ -35,14 +35,14 @@ pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 64;
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(200);
-/// What a client sends after its request is read and thrown away up to so much: a connection that
-/// is closed with unread data is reset, which may take the answer with it.
+/// Bytes read and discarded after a request: a connection closed with unread data is reset, which
+/// may destroy the response.
 const DRAINED_BYTES_MAX: usize = 64 * 1024;
 
 /// A page that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How it went; [`Status::Ok`] nearly always.
+    /// Status; [`Status::Ok`] nearly always.
     pub status: Status,
     /// The media type of the text.
     pub content_type: &'static str,
@@ -50,7 +50,7 @@ pub struct Page {
     pub body: String,
 }
 
-/// What became of connections since the server began.
+/// Counters of connections since the server began.
 #[derive(Debug, Default)]
 pub struct HttpCounts {
     answered: [AtomicU64; Status::ALL.len()],
@@ -100,7 +100,7 @@ impl HttpServer {
         Ok(Self { listener })
     }
 
-    /// Where it listens.
+    /// Local address.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -223,7 +223,7 @@ struct Exchange {
 
 #[derive(Debug)]
 enum Stage {
-    /// What was heard so far.
+    /// Received so far.
     Reads(Vec<u8>),
     /// The answer, and how much of it the kernel has taken.
     Writes(Vec<u8>, usize),
@@ -231,14 +231,14 @@ enum Stage {
     Drains(usize),
 }
 
-/// What an exchange does next.
+/// Next step of an exchange.
 #[derive(Clone, Copy)]
 enum Step {
     /// Wait until its socket is ready.
     Waits,
-    /// It is over and was answered.
+    /// Ended with a complete response.
     Over,
-    /// It is over without a whole answer.
+    /// Ended without a complete response.
     Broken,
 }
 

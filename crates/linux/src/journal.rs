@@ -69,7 +69,7 @@ pub struct Transaction {
     file: TransactionFile,
     history: History,
     id: u64,
-    /// What was recovered before it began.
+    /// Transactions recovered before it began.
     recovered: Vec<Recovered>,
     finished: bool,
     _lock: Lock,
@@ -78,11 +78,11 @@ pub struct Transaction {
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// What was asked for.
+    /// The requested change.
     pub change: Change,
-    /// What there was.
+    /// State before the change.
     pub old: State,
-    /// What the kernel made of it.
+    /// State set by the kernel.
     pub now: State,
     /// Whether it was so already, and nothing was written.
     pub already: bool,
@@ -96,7 +96,7 @@ impl Applied {
     }
 }
 
-/// What undoing did with one transaction.
+/// Result of rolling back one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// The transaction.
@@ -110,8 +110,8 @@ pub struct Recovered {
 }
 
 impl Journal {
-    /// Where the journal belongs: `$TCPTAILOR_STATE`, else `/var/lib/tcptailor` for root, else
-    /// `$XDG_STATE_HOME/tcptailor`, else `~/.local/state/tcptailor`.
+    /// Default directory of the journal: `$TCPTAILOR_STATE`, else `/var/lib/tcptailor` for root,
+    /// else `$XDG_STATE_HOME/tcptailor`, else `~/.local/state/tcptailor`.
     ///
     /// # Errors
     /// [`Error::NotFound`] where an ordinary user has no home directory.
@@ -154,7 +154,7 @@ impl Journal {
         self.on_step = Some(Arc::new(Mutex::new(hook)));
     }
 
-    /// Where it is.
+    /// Directory of the journal.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -514,7 +514,7 @@ impl Transaction {
         self.id
     }
 
-    /// What an interrupted process had left and was undone before this one began.
+    /// Changes of interrupted runs that were rolled back before this one began.
     #[must_use]
     pub fn recovered(&self) -> &[Recovered] {
         &self.recovered

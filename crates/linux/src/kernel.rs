@@ -55,14 +55,14 @@ pub struct Session {
     stack: Option<End>,
 }
 
-/// What was seen at both ends over the same time.
+/// Samples of both ends over the same time.
 #[derive(Debug)]
 pub struct Look {
     /// In the namespace of the client.
     pub client: Recording,
     /// In the namespace of the server; on loopback the same namespace.
     pub server: Recording,
-    /// That the processors were busy with other work meanwhile, if they were.
+    /// Caveat on processors that were busy with other work, if they were.
     pub load: Option<Caveat>,
 }
 
@@ -198,7 +198,8 @@ impl Session {
         })
     }
 
-    /// What the processors and our programs have done until now; `None` where that is not told.
+    /// Load of the processors and of our programs until now; `None` where the kernel does not
+    /// report it.
     fn load(&self) -> Option<Load> {
         Load::read(&[End::Client, End::Server].map(|end| self.worker(end).pid()))
     }
@@ -209,7 +210,7 @@ impl Session {
         then.caveat(&now)
     }
 
-    /// What the programs got in the time of a look.
+    /// Results of the programs during a look.
     ///
     /// # Errors
     /// Where a program ended before its time, with what it said.
@@ -336,7 +337,7 @@ struct Hosts<'t> {
 }
 
 impl Hosts<'_> {
-    /// What the program at one end is to do.
+    /// Configuration of the program at one end.
     fn spec(&self, path: &LabPath, end: End) -> WorkerSpec {
         let trial = self.trial;
         let stack = self.stack.filter(|stack| stack.end(trial) == end);

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::netns::{NAMED_DIR, NetnsHandle};
 use crate::process::process_start_ticks;
 
-/// What all names begin with.
+/// Prefix of all names.
 pub(crate) const PREFIX: &str = "tcptailor-";
 
 /// The namespaces of this process: what a name stands for, and where it is mounted.
@@ -169,7 +169,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Who makes namespaces here.
+    /// Owner identity of this process.
     ///
     /// # Errors
     /// Where `/proc` is not readable.
@@ -182,7 +182,7 @@ impl Owner {
         Ok(Self { pid, start })
     }
 
-    /// What the names of its things begin with.
+    /// Prefix of names of its objects.
     pub(crate) fn prefix(self) -> String {
         format!("{PREFIX}{}-{}-", self.pid, self.start)
     }

@@ -25,8 +25,8 @@ pub(crate) const DUMP_ATTEMPTS: u32 = 3;
 const RECEIVE_BYTES: usize = 32 * 1024;
 /// No single answer that we ask for comes near it; it bounds what a bad length can cost.
 const RECEIVE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What the kernel tells by itself waits in so much memory at most; without privilege the kernel
-/// gives as much as `net.core.rmem_max` says.
+/// Receive buffer for notifications; without privilege the kernel grants at most
+/// `net.core.rmem_max`.
 const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The kernel answers at once. The bound keeps a bug there from hanging us here.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,12 +39,12 @@ const NLM_F_MULTI: u16 = 0x2;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_DUMP: u16 = 0x300;
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy)]
 pub(crate) enum Ask {
     /// Every object.
     All,
-    /// The one that the body names.
+    /// The object named in the body.
     One,
 }
 
@@ -70,7 +70,7 @@ impl NetlinkSocket {
         Self::open_for(protocol, what, None)
     }
 
-    /// One that hears what the kernel tells the groups of this mask by itself.
+    /// A socket subscribed to the multicast groups of this mask.
     pub(crate) fn listen(protocol: Option<Protocol>, what: &str, groups: u32) -> Result<Self> {
         Self::open_for(protocol, what, Some(groups))
     }

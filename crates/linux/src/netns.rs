@@ -88,7 +88,7 @@ impl NetnsHandle {
         Self { name, file }
     }
 
-    /// As the user named it.
+    /// Name as given by the user.
     #[must_use]
     pub const fn name(&self) -> &Netns {
         &self.name

@@ -34,7 +34,7 @@ pub struct LabPath {
     interface: &'static str,
 }
 
-/// What an emulated path has beyond two namespaces.
+/// Additional parts of an emulated path.
 #[derive(Debug)]
 struct Emulated {
     emulator: Emulator,
@@ -122,7 +122,7 @@ impl LabPath {
         self.interface
     }
 
-    /// What the two directions did since the path was made, forward (A to B) first. All zero where
+    /// Counters of both directions since the path was made, forward (A to B) first. All zero where
     /// nothing is emulated.
     #[must_use]
     pub fn outcome(&self) -> (LinkOutcome, LinkOutcome) {
@@ -286,7 +286,7 @@ fn addresses(ipv6: bool) -> [IpAddr; 2] {
     })
 }
 
-/// What one end is.
+/// Role of one end.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     /// Its namespace is a host with this address.
@@ -296,7 +296,7 @@ enum Role {
 }
 
 impl Role {
-    /// Of the host.
+    /// Address of the host.
     const fn address(self) -> IpAddr {
         match self {
             Self::Host(address) | Self::Router { address, .. } => address,
@@ -304,7 +304,7 @@ impl Role {
     }
 }
 
-/// Those of both ends.
+/// Roles of both ends.
 fn roles(addresses: [IpAddr; 2], router: Option<End>) -> [Role; 2] {
     let [a, b] = addresses;
     let behind = |address, remote| Role::Router { address, remote };
@@ -426,7 +426,7 @@ fn write_sysctl(key: &str, value: &str) -> Result<()> {
     fs::write(&path, value).map_err(Error::os(format!("write {value} to {path}")))
 }
 
-/// What a kernel without IPv6 lacks needs no switching off.
+/// Ignores failures to disable IPv6 on kernels without it.
 fn if_there(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(Error::Os { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),

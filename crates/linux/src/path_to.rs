@@ -17,7 +17,7 @@ use crate::workload::SocketSpec;
 /// Handshakes of a probe; the fastest counts.
 const PROBES: usize = 5;
 
-/// What connections to a host tell.
+/// Path properties seen by the connections to a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathTo {
     /// The smallest round-trip time that one of them saw.
@@ -29,7 +29,7 @@ pub struct PathTo {
     pub receive_ratio: f64,
 }
 
-/// What the open connections to a host tell; `None` where there is none that has a round-trip time.
+/// Path properties seen by the open connections to a host; `None` where none has a round-trip time.
 ///
 /// # Errors
 /// As [`SockDiag::scan`].

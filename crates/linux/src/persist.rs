@@ -38,7 +38,7 @@ struct BootPlan {
     transaction: u64,
     /// Why, for people.
     reason: String,
-    /// What to set, in this order.
+    /// Changes to make, in this order.
     changes: Vec<Change>,
 }
 
@@ -46,7 +46,7 @@ impl BootPlan {
     const SCHEMA: &'static str = "tcptailor/persist/1";
 }
 
-/// What it takes to make changes at every boot.
+/// Everything needed to make changes at every boot.
 #[derive(Clone, Debug)]
 pub struct Persistence {
     /// In the machine's own namespace.
@@ -55,7 +55,7 @@ pub struct Persistence {
     program: PathBuf,
 }
 
-/// Where the files of one transaction are.
+/// Paths of the files of one transaction.
 struct Paths {
     sysctls: PathBuf,
     plan: PathBuf,
@@ -237,7 +237,7 @@ fn at_every_boot(change: &Change) -> Result<Change> {
     })
 }
 
-/// Of a machine whose own namespace has this inode.
+/// Converts a change for a machine whose own namespace has this inode.
 fn at_every_boot_of(change: &Change, machine: impl FnOnce() -> Result<u64>) -> Result<Change> {
     let refuse = |what: String, reason: String| Err(Error::Refused { what, reason });
     let what = || format!("{} of the {} at every boot", change.knob, change.target);

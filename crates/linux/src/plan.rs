@@ -31,7 +31,7 @@ pub struct Plan {
     /// During which boot of which machine it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// What to change.
+    /// Planned changes.
     pub changes: Vec<Planned>,
 }
 
@@ -39,13 +39,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planned {
-    /// Where.
+    /// Scope.
     pub target: Target,
     /// Which setting.
     pub knob: String,
     /// Its new value.
     pub to: KnobValue,
-    /// What there was.
+    /// State when it was planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<State>,
     /// In which namespace, apart from its name.
@@ -74,7 +74,7 @@ impl Planned {
         })
     }
 
-    /// What is not as it was when the change was planned.
+    /// Difference between the present state and the state when the change was planned.
     fn difference(&self) -> Option<String> {
         let about = |what: String| Some(format!("{} of the {}: {what}", self.knob, self.target));
         let setting = match Setting::open(&self.target, &self.knob) {

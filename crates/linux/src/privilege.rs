@@ -111,7 +111,7 @@ fn denied(what: &str) -> Error {
     }
 }
 
-/// What lets this process lay lab paths.
+/// How to permit lab paths for this process.
 pub(crate) fn how_to_lay_paths() -> String {
     let first = match rustix::process::geteuid().is_root() {
         // A container's root lacks what root has.

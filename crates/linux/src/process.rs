@@ -16,7 +16,7 @@ use doctor::{ProcessInfo, SocketOwner};
 
 use crate::error::{Error, Result};
 
-/// Who holds which socket, at the time of the scan.
+/// Owners of sockets at the time of the scan.
 #[derive(Clone, Debug, Default)]
 pub struct SocketOwners {
     by_inode: BTreeMap<u64, Vec<SocketOwner>>,

@@ -219,8 +219,8 @@ impl ClosedSockets {
         Ok(Self { netlink })
     }
 
-    /// Those that were closed since the last call, with the time of this call. In a flood some may
-    /// be missing.
+    /// Connections closed since the last call, with the time of this call. In a flood some may be
+    /// missing.
     pub fn take(&mut self, now: Instant) -> Vec<FlowSample> {
         let (mut samples, mut bound) = (Vec::new(), BTreeMap::new());
         self.netlink.told(|kind, message| {

@@ -165,7 +165,7 @@ fn set_buffer(socket: BorrowedFd<'_>, buffer: Buffer, bytes: u64) -> io::Result<
     }
 }
 
-/// Where a knob is kept, with what error messages need.
+/// A socket option of a knob, with the names that error messages need.
 #[derive(Clone, Copy)]
 struct SocketOption {
     knob: &'static str,
@@ -261,8 +261,8 @@ fn number(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<u64> {
     }
 }
 
-/// What the kernel tells of a connection of this process (`TCP_INFO`); fields that it does not have
-/// are `None`.
+/// Reads the state of a connection of this process (`TCP_INFO`); fields unknown to the kernel are
+/// `None`.
 pub(crate) fn connection_info(socket: BorrowedFd<'_>, sample: &mut FlowSample) -> io::Result<()> {
     let mut info = [0; TCP_INFO_BYTES_MAX];
     tcp_info::fill(sample, read_info(socket, &mut info)?);

@@ -54,7 +54,7 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is left to the device, and by it to the host behind it.
+/// Work left to the device, and by it to the host behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
     /// Each packet has a virtio-net header. Without it nothing else here is possible: every packet
@@ -165,7 +165,7 @@ impl Tun {
         &self.name
     }
 
-    /// What it leaves to its reader and writer.
+    /// Work that it leaves to its reader and writer.
     #[must_use]
     pub const fn offloads(&self) -> Offloads {
         self.offloads
@@ -253,7 +253,7 @@ impl AsFd for Tun {
     }
 }
 
-/// What makes a TUN device possible.
+/// How to enable TUN devices.
 pub(crate) const NODE_HINT: &str = "load the driver with `modprobe tun`; into a container pass the \
                                     device node with `--device /dev/net/tun`";
 

@@ -54,7 +54,7 @@ impl StackEnd {
         }
     }
 
-    /// What the process of that end is told; `address` is its host's.
+    /// Configuration of the process at that end; `address` is its host's.
     pub(crate) fn spec(&self, trial: &Trial, address: IpAddr) -> StackSpec {
         let end = self.end(trial);
         let host = trial.host(end);
@@ -68,7 +68,7 @@ impl StackEnd {
     }
 }
 
-/// What a worker process must know of its stack.
+/// Stack configuration of a worker process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StackSpec {
     /// By its name in [`stack::profile`].
@@ -76,9 +76,9 @@ pub struct StackSpec {
     /// Knobs of any scope; those that our stack does not have are left out.
     #[serde(with = "crate::workload::settings")]
     pub settings: Settings,
-    /// Of the host.
+    /// Address of the host.
     pub address: IpAddr,
-    /// Of everything random on the host.
+    /// Seed of everything random on the host.
     pub seed: u64,
 }
 
@@ -97,10 +97,10 @@ impl StackSpec {
     }
 }
 
-/// What only our own stack can say of a run.
+/// Results that only our own stack can report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StackSummary {
-    /// What limited the main connection, with the share of the measured time, most first.
+    /// Limits of the main connection with their shares of the measured time, largest first.
     pub limits: Vec<(Limit, f64)>,
     /// Packets that its device dropped, either way.
     pub dropped_packets: u64,
@@ -108,7 +108,7 @@ pub struct StackSummary {
     /// acknowledged.
     #[serde(default)]
     pub series: Vec<Point>,
-    /// What such an end sent.
+    /// Counters of this end as sender.
     #[serde(default)]
     pub sender: Option<SenderOutcome>,
 }
@@ -161,7 +161,7 @@ impl StackRun {
         Ok(Self { driver })
     }
 
-    /// What ends it.
+    /// Handle that stops it.
     pub(crate) fn stopper(&self) -> DriverStopper {
         self.driver.stopper()
     }
@@ -261,7 +261,7 @@ impl Watched {
     }
 }
 
-/// What there is to see at the end that sends. What its peer has is what it has acknowledged.
+/// Observable state at the sending end. The peer's progress is the acknowledged part.
 fn scene<'s>(
     (program, host): (&'s Program, &'s Host),
     limits: &'s LimitTimes,

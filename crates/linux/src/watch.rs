@@ -38,8 +38,8 @@ use owner_book::{Known, OwnerBook, Pace};
 
 /// Listing all sockets to find new ones takes at most one part in this many of the time.
 const SHARE_SCAN: u32 = 20;
-/// Where there are no IPv6 sockets they are listed less often: the kernel walks through the table
-/// of all connections once for each family.
+/// Interval of IPv6 dumps where there are no IPv6 sockets: the kernel walks its whole connection
+/// table once per family.
 const LIST_IPV6_EVERY: Duration = Duration::from_secs(1);
 /// Asking for one socket costs as much as listing so many.
 const ONE_BY_ONE: usize = 3;
@@ -54,17 +54,17 @@ const COUNT_PORTS_EVERY: Duration = Duration::from_secs(2);
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long the kernel gets at the end to tell of connections that were announced.
 const ANNOUNCED_GRACE: Duration = Duration::from_millis(300);
-/// Where some sleep, so many looks are as long as one list serves.
+/// Where some connections are asleep, one dump serves this many looks.
 const LOOKS_PER_LIST: u32 = 4;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
-/// Where nobody knows when it ends, it is taken to last at least so long again.
+/// Assumed minimum of the remaining duration of a watch without a set end.
 const OPEN_END_MIN: Duration = Duration::from_secs(10);
 /// And there are about so many looks at the host each time that it has taken twice as long.
 const OPEN_END_HOST_LOOKS: u32 = 300;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
 
-/// What to watch, for how long, how closely.
+/// What to watch, for how long, and at what interval.
 #[derive(Clone, Debug)]
 pub struct WatchRequest<'a> {
     /// The namespace to look into; the calling thread's where there is none.
@@ -93,23 +93,23 @@ pub struct WatchRequest<'a> {
     /// Nobody knows when that will be: the duration is a bound. Looks are spaced as if it took as
     /// long again as it has taken so far.
     pub open_end: bool,
-    /// Who knows the owners of sockets before anybody has looked for them.
+    /// Source of socket owners known before any scan.
     pub announced: Option<&'a dyn AnnouncedSockets>,
-    /// What earlier watches of this namespace found out of the owners of sockets.
+    /// Owners found by earlier watches of this namespace.
     pub owners: Option<&'a KnownOwners>,
     /// So many namespaces are watched at the same time: each takes only its part of the time that
     /// may be spent on finding owners and on counting ports.
     pub watches: u32,
-    /// Of those that match, only these: on a host with very many others.
+    /// Of matching connections, watch only these: for hosts with very many others.
     pub only_announced: bool,
-    /// Of those that match, only one of so many parts: the first number, below the second one, says
-    /// which. Both ends of a connection are in the same part, and stay in it.
+    /// Of matching connections, watch one part of several: the first number, below the second,
+    /// selects it. Both ends of a connection are in the same part, and stay there.
     pub part: (u32, u32),
 }
 
-/// Who learns of sockets from those that open them.
+/// Reports sockets as they are opened.
 pub trait AnnouncedSockets: fmt::Debug + Sync {
-    /// Who opened the socket with this cookie, where that was seen.
+    /// Owner of the socket with this cookie, if it was reported.
     fn owner(&self, cookie: u64) -> Option<SocketOwner>;
 
     /// Whether a socket was announced, or accepted by one that was.
@@ -236,7 +236,7 @@ struct Watcher<'a> {
     left_out: BTreeSet<u64>,
     hosts: Vec<HostSample>,
     book: OwnerBook,
-    /// The one that the filter names.
+    /// The process named in the filter.
     process: Option<OwnerProcess>,
     pace_scan: Pace,
     pace_look: Pace,

@@ -49,12 +49,12 @@ pub enum Role {
     Server,
 }
 
-/// What a worker is to do.
+/// Configuration of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSpec {
     /// Its end.
     pub role: Role,
-    /// Where a server listens (port 0: any), or where a client connects to.
+    /// Address to listen on (port 0: any), or to connect to.
     pub address: SocketAddr,
     /// The traffic and the sockets.
     pub run: RunSpec,
@@ -67,16 +67,16 @@ pub struct WorkerSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkerReport {
-    /// It listens on this port, or is about to connect to it.
+    /// Listening on this port, or about to connect to it.
     Ready {
         /// The port.
         port: u16,
     },
-    /// What happened since the last report.
+    /// Counters since the last report.
     Interval(Interval),
-    /// It has ended.
+    /// Ended.
     Done(Box<Summary>),
-    /// It has failed; nothing follows.
+    /// Failed; nothing follows.
     Error {
         /// One line.
         message: String,
@@ -332,14 +332,14 @@ impl Worker {
         self.shared.lock().intervals.iter().cloned().collect()
     }
 
-    /// What happened at this end since `begin`: the intervals that began then or later.
+    /// Totals of this end since `begin`: intervals that began then or later.
     #[must_use]
     pub fn since(&self, begin: Instant) -> Totals {
         self.between(begin, Instant::MAX)
     }
 
-    /// What happened at this end in the intervals that lie between two times and are still kept, as
-    /// in [`Worker::intervals`].
+    /// Totals of this end in the intervals between two times that are still kept, as in
+    /// [`Worker::intervals`].
     #[must_use]
     pub fn between(&self, begin: Instant, end: Instant) -> Totals {
         let mut totals = Totals::default();
@@ -438,7 +438,7 @@ impl Shared {
     }
 }
 
-/// Where a worker's program is this very program.
+/// Path of this program, which runs as worker.
 ///
 /// # Errors
 /// Where the kernel does not tell the path.

@@ -16,7 +16,7 @@ pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// Looks that are farther apart are not close.
 const CLOSE_MAX: Duration = Duration::from_millis(5);
 
-/// What one end of a connection had sent and received at some times.
+/// Bytes sent and received by one end of a connection at some times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// The connection, as that end sees it.
@@ -26,7 +26,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of all looks at one end.
+    /// From all samples of one end.
     #[must_use]
     pub fn of(track: &Track) -> Self {
         let point = |sample: &FlowSample| Arrival {

@@ -8,33 +8,33 @@ use crate::observed::Answered;
 use crate::subject::Subject;
 use crate::waited::Waited;
 
-/// Of a candidate: its service, its diagnosis and its text.
+/// Identity of a candidate: its service, its diagnosis and its text.
 pub(crate) type Name = (Place, &'static str, String);
 
 /// Changes that belong together, and cure one finding if the finding is right.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Of which service: its connections come and go, the changes are for all of them.
+    /// The service: its connections come and go, the changes are for all of them.
     pub place: Place,
     /// The finding, by the id of its diagnosis.
     pub diagnosis: &'static str,
-    /// What they are to make better.
+    /// Objective to improve.
     pub objective: Objective,
     /// The scope that they share.
     pub scope: Scope,
-    /// What to change.
+    /// Changes to make.
     pub changes: Vec<Change>,
     /// Whether they act on open connections.
     pub live: bool,
-    /// What they may cost.
+    /// Risks.
     pub risk: &'static str,
     /// The wait that they end, where it is known.
     pub(crate) waited: Option<Waited>,
-    /// Where the changes come from, to make them again for a new connection.
+    /// Origin of the changes, to make them again for a new connection.
     proposals: Vec<Proposal>,
     /// The connections of the service come and go by themselves.
     comes_and_goes: bool,
-    /// They do so slowly.
+    /// Connections are replaced slowly.
     turns_slowly: bool,
     /// The program keeps several of them, and opens more.
     is_pool: bool,
@@ -86,7 +86,7 @@ const REVERSIBLE: &[&str] = &[
 const CHANGES_MAX: usize = 64;
 
 impl Candidate {
-    /// How it can be tried; `None` where it cannot.
+    /// Design of the experiment; `None` where it cannot be tried.
     #[must_use]
     pub fn design(&self, can_reconnect: bool) -> Option<Design> {
         let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
@@ -156,7 +156,7 @@ impl Candidate {
         self.is_of_one_connection() && !self.comes_and_goes
     }
 
-    /// Of how many connections the changes are, where they are of single ones.
+    /// Number of connections that the changes concern, if they concern single ones.
     pub(crate) fn connections(&self) -> usize {
         self.changes.len().div_ceil(self.proposals.len().max(1))
     }
@@ -182,7 +182,7 @@ impl Candidate {
         !self.live || self.scope > Scope::Socket
     }
 
-    /// What tells it from others.
+    /// Identity of the candidate.
     pub(crate) fn name(&self) -> Name {
         (self.place, self.diagnosis, self.text())
     }
@@ -242,7 +242,7 @@ pub fn candidates<S: Subject + ?Sized>(
     })
 }
 
-/// Those of `proposals` that can be made from here.
+/// The candidates among `proposals` that can be applied from here.
 pub(crate) fn of_proposals<S: Subject + ?Sized>(
     proposals: &[Proposal],
     (diagnosis, objective): (&'static str, Objective),

@@ -42,17 +42,17 @@ const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
 /// Looks at A, and then at B, where A does not come back.
 const BEFORE_AFTER_LOOKS: usize = 8;
-/// What is decided already may be told in other numbers where these differ as surely as five looks
-/// can show.
+/// Once decided, the result may be reported in another metric where that differs as surely as five
+/// looks can show.
 const ALL_TIME_P_MAX: f64 = 0.01;
 /// For a percentile interval: any constant.
 const SEED: u64 = 1;
 
-/// What is compared.
+/// Variant being measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
-    /// As it was.
+    /// Without the change.
     A,
     /// With the change.
     B,
@@ -95,7 +95,7 @@ pub struct Experiment {
 pub struct Outcome {
     /// The answer.
     pub answer: Answer,
-    /// What the values are of.
+    /// Metric of the values.
     pub objective: Objective,
     /// Median of the looks at A, in the unit of the objective; `None` where nothing was measured.
     pub before: Option<f64>,
@@ -103,22 +103,22 @@ pub struct Outcome {
     pub after: Option<f64>,
     /// How many times better B is than A.
     pub gain: Option<f64>,
-    /// Of goodput: payload per time with data in flight, and not per second, since a program that
-    /// sets its own pace gets no more of that.
+    /// Goodput per time with data in flight rather than per second, since a program that sets its
+    /// own pace gets no more of the latter.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub while_in_flight: bool,
-    /// Of the gain, 95 %; of five looks their whole range.
+    /// Confidence interval of the gain, 95 %; the whole range for five looks.
     pub gain_interval: Option<[f64; 2]>,
     /// The chance of such a difference where there is none.
     pub p_value: Option<f64>,
     /// Looks at each.
     pub looks: usize,
-    /// What made the answer, where it is not the objective itself.
+    /// Reason for the answer, where it is not the objective itself.
     pub why: Option<&'static str>,
     /// The time that the experiment was allowed, in seconds, where that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<f64>,
-    /// Where that is too short from the start, and nothing was changed: the least that is needed.
+    /// The minimum duration, where the time was too short from the start, and nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_needed_s: Option<f64>,
 }
@@ -132,7 +132,7 @@ impl Experiment {
         }
     }
 
-    /// One that goes back and forth.
+    /// An experiment that alternates between the variants.
     #[must_use]
     pub const fn alternating(objective: Objective) -> Self {
         Self::of(objective, Order::Alternating)
@@ -150,7 +150,7 @@ impl Experiment {
         Self::of(objective, Order::SideBySide)
     }
 
-    /// What to look at next.
+    /// The variant to measure next.
     #[must_use]
     pub fn next(&self) -> Arm {
         let [a, b] = self.looks.each_ref().map(Vec::len);
@@ -258,9 +258,9 @@ impl Experiment {
         })
     }
 
-    /// What was decided by payload per time with data in flight, in payload per second where that
-    /// shows a difference of the same kind: so much more the program gets. Where a program works
-    /// between its messages, the time in flight alone gets shorter by far more.
+    /// Reports a decision made by payload per time with data in flight as payload per second where
+    /// that shows a difference of the same kind: the gain that the program sees. Where a program
+    /// works between its messages, the time in flight alone shrinks by far more.
     fn as_users_see(&self, judged: Outcome) -> Outcome {
         if !judged.while_in_flight {
             return judged;
@@ -379,7 +379,7 @@ impl Experiment {
         (Answer::Better, None)
     }
 
-    /// What the program offered in each look.
+    /// Load offered by the program in each look.
     fn loads(&self) -> [Vec<Option<lab::Offered>>; 2] {
         let offered = |looks: &Vec<(f64, Measure)>| {
             let looks = looks.iter();

@@ -64,14 +64,14 @@ impl FitOptions {
     }
 }
 
-/// What the tailor is doing, for a narrator.
+/// Progress of the tailor, for a narrator.
 #[derive(Debug)]
 pub enum FitEvent<'s> {
     /// A look is done, and a limit is named from it.
     Looked(&'s Look),
     /// A candidate is about to be tried.
     Trying(&'s Finding, &'s Candidate, Design),
-    /// What it is predicted to give, or why that is not known.
+    /// Predicted effect, or the reason why it is unknown.
     Predicted(&'s Foretold),
     /// A look of an experiment is done.
     Compared(Arm, &'s Measure),
@@ -81,15 +81,15 @@ pub enum FitEvent<'s> {
     Undone(&'s [Undone]),
 }
 
-/// How it ended.
+/// Result of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// At least one change is better, and stays.
     Kept,
-    /// What was tried last is worse, and was undone.
+    /// The last change made things worse, and was rolled back.
     Worse,
-    /// What was tried makes no significant difference, and was undone.
+    /// The change made no significant difference, and was rolled back.
     NotDistinguishable,
     /// The time that an experiment may take did not suffice.
     OutOfTime,
@@ -97,7 +97,7 @@ pub enum Ending {
     DryRun,
     /// Nothing limits the connections that a change could remove.
     NothingToImprove,
-    /// What limits them could not be determined.
+    /// Their limit could not be determined.
     NoVerdict,
     /// A defect that no TCP setting removes.
     NoSettingHelps,
@@ -106,7 +106,7 @@ pub enum Ending {
     OutOfReach,
 }
 
-/// What limits a connection.
+/// The limit of a connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Id of the diagnosis.
@@ -128,7 +128,7 @@ pub struct Finding {
 pub struct ChangeMade {
     /// The setting.
     pub knob: String,
-    /// Where.
+    /// Scope.
     pub target: String,
     /// The value before; empty where it was not made.
     pub from: String,
@@ -143,11 +143,11 @@ pub struct ChangeMade {
 pub struct Tried {
     /// Against what.
     pub finding: Finding,
-    /// What was changed, or would be.
+    /// Changes made, or that would be made.
     pub changes: Vec<ChangeMade>,
-    /// What they may cost.
+    /// Risks.
     pub risk: &'static str,
-    /// What they were predicted to give, from the look before them.
+    /// Predicted effect, from the look before the change.
     pub predicted: Option<Foretold>,
     /// The experiment; `None` for a dry run.
     pub outcome: Option<Outcome>,
@@ -160,19 +160,19 @@ pub struct Tried {
 /// All that happened.
 #[derive(Debug, Serialize)]
 pub struct Fitting {
-    /// What the program got at first.
+    /// Results of the program at first.
     pub before: Measure,
-    /// What it got in the last look, where something was kept.
+    /// Results in the last look, where something was kept.
     pub after: Option<Measure>,
     /// In order.
     pub tried: Vec<Tried>,
-    /// How it ended.
+    /// The result.
     pub ending: Ending,
-    /// What the last look left to do, where something was kept.
+    /// Result of the search that followed a kept change.
     pub left: Option<Ending>,
 }
 
-/// What a look leads to.
+/// Consequence of a look.
 enum Next {
     Try(Finding, Timing, Vec<Candidate>),
     End(Ending),
@@ -185,15 +185,16 @@ struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
     options: &'w FitOptions,
     tell: &'w mut Tell<'w, S>,
-    /// What is not tried again: what was in vain, and what is kept but for single connections.
+    /// Candidates not to be tried again: those that failed, and those that are kept for more than
+    /// single connections.
     done: Vec<Name>,
-    /// What is kept: other connections may need it too.
+    /// Kept changes: other connections may need them too.
     kept: Vec<Change>,
-    /// What the candidates are predicted to give, by their texts.
+    /// Predicted effects of the candidates, by their texts.
     foretold: Vec<(String, Foretold)>,
     /// Unconfirmed changes that are in force.
     in_force: Option<Applied>,
-    /// What was there when the experiment made its change first.
+    /// Values found when the experiment first made its change.
     found: Option<Vec<String>>,
     /// Whether something else has set what the experiment sets.
     is_disturbed: bool,
@@ -381,7 +382,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         Ok(false)
     }
 
-    /// What follows from a look: the most important finding against which something is left to try.
+    /// Next step after a look: the most important finding that has untried candidates.
     fn next(&mut self, look: &Look) -> Result<Next, S::Error> {
         let (options, done, kept) = (self.options, &self.done, &self.kept);
         let subject = &mut *self.subject;
@@ -692,8 +693,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     }
 }
 
-/// What can be measured in place of `objective`: how long its answers take only the program knows;
-/// how long its data stands still, and how fast it leaves, shows.
+/// Measurable substitute of `objective`: response times are known to the program only; stalled
+/// time, and the time that data takes to leave, show in samples.
 fn measurable(objective: Objective, measure: &Measure) -> Objective {
     let instead: &[Objective] = match objective {
         Objective::Tail => &[Objective::Tail, Objective::Stalls],

@@ -14,8 +14,8 @@ use lab::Measure;
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_RTTS: u32 = 2;
 
-/// What the connections that are `wanted` carried. How long the program's operations took, the
-/// kernel does not know; in its place stands the payload per time in which some was on its way.
+/// Results of the `wanted` connections. Durations of the program's operations are unknown to the
+/// kernel; payload per time with data in flight replaces them.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
     let time = recording.ended.since(recording.began);
     let flows = Flows::of(recording, wanted);
@@ -129,8 +129,8 @@ impl Carried {
         }
     }
 
-    /// Of a receiver the time from one arrival to the next counts, except a pause: between the
-    /// trains of a small window nothing arrives either.
+    /// For a receiver, the time between arrivals counts, except pauses: between the trains of a
+    /// small window nothing arrives either.
     fn received(track: &Track, was_open: bool) -> Self {
         let mut carried = Self::default();
         let mut before: Option<(base::Instant, u64)> = None;

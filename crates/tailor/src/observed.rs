@@ -19,11 +19,11 @@ pub struct Observed<'r> {
     recording: &'r Recording,
     cases: Cases<'r>,
     elsewhere: Option<&'r Netns>,
-    /// Of each service by the process that has its connections, `None` where that is not known.
+    /// Turnover of each service by owning process, `None` where the process is unknown.
     turnovers: OnceLock<BTreeMap<Place, BTreeMap<Option<u32>, Turnover>>>,
 }
 
-/// Where one is opened no more often than each so long, it is open for about as long.
+/// A service that opens less than one connection in this time turns over slowly.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
 /// How many connections were opened while it was recorded, were there from the beginning to the
@@ -46,23 +46,23 @@ impl Turnover {
 /// One connection, or several short ones of one service, with the doctor's answer.
 #[derive(Debug)]
 pub struct Answered<'o, 'r> {
-    /// What is known of it.
+    /// The case.
     pub case: Case<'o, 'r>,
-    /// What the doctor says.
+    /// The doctor's report.
     pub report: Report,
-    /// Where its settings are.
+    /// Places of its settings.
     pub ends: Ends,
     /// The program keeps several connections of this service open for long, and opened one of them
     /// while it was watched.
     pub is_pool: bool,
     /// Its connections come and go so slowly that one of them is open for longer than a short look.
     pub turns_slowly: bool,
-    /// It follows one that was changed alone, and has ended: so will it.
+    /// Follows a connection that was changed alone, and has ended: so will this one.
     pub is_followed: bool,
 }
 
 impl<'r> Observed<'r> {
-    /// Those of `recording`, which was made in `netns`.
+    /// Observations from `recording`, which was made in `netns`.
     #[must_use]
     pub fn new(recording: &'r Recording, netns: &'r Netns) -> Self {
         Self {
@@ -114,8 +114,8 @@ impl<'r> Observed<'r> {
         answers
     }
 
-    /// What `make` makes of each answer, in the same order. It is asked while the timelines by
-    /// which a connection was judged are there, and no more than one answer is kept.
+    /// Maps `make` over the answers, in order. It is called while the timelines of the connection
+    /// are present; no more than one answer is kept.
     pub fn answers_as<'o, T>(
         &'o self,
         wanted: impl Fn(&Track) -> bool,
@@ -178,7 +178,7 @@ impl<'r> Observed<'r> {
         turns > 0.0 && turns * SLOW_TURN.as_secs_f64() < seconds
     }
 
-    /// Of the service of a connection, in the process that has it.
+    /// Turnover of a connection's service in the owning process.
     fn turnover(&self, track: &Track) -> Turnover {
         let turnovers = self.turnovers.get_or_init(|| self.turnovers());
         let mut sum = Turnover::default();
@@ -243,7 +243,7 @@ impl<'r> Observed<'r> {
 }
 
 impl Answered<'_, '_> {
-    /// What limits it, where that could be said.
+    /// The main verdict, where there is one.
     #[must_use]
     pub fn main(&self) -> Option<&Verdict> {
         self.report.main()

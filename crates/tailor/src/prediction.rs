@@ -16,17 +16,17 @@ const UNSEEN_RATE_FLOOR: f64 = 0.12;
 const RESPONSE_FLOOR: f64 = 0.10;
 /// And what a host with other work to do adds, in seconds.
 const RESPONSE_SLACK: f64 = 80e-6;
-/// Of a round-trip time under load.
+/// Minimum error of a round-trip time under load.
 const RTT_FLOOR: f64 = 0.15;
 const RTT_SLACK: f64 = 200e-6;
-/// Of the share of the time that is stalled.
+/// Slack of the stalled share of time.
 const STALLS_SLACK: f64 = 0.05;
 /// A change of a number by less than this factor is predicted by its ratio, since what the twin
 /// lacks it lacks before and after; a larger one is another regime, and the twin's number is it.
 const SAME_REGIME: f64 = 1.5;
 /// An interval of goodput whose ends differ by more says nothing.
 const UNKNOWN_FACTOR: f64 = 4.0;
-/// What fills the path so far is bounded by the path.
+/// From this share of the path's rate on, goodput is bounded by the path.
 const FULL_SHARE: f64 = 0.85;
 
 /// One run of a twin.
@@ -64,7 +64,7 @@ impl Range {
     }
 }
 
-/// What a prediction comes from.
+/// Source of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -74,17 +74,17 @@ pub enum Source {
     TimeSaved,
 }
 
-/// What a change is predicted to give.
+/// Predicted effect of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// What it comes from.
+    /// Source of the prediction.
     pub source: Source,
-    /// What the change is judged by.
+    /// Metric by which the change is judged.
     pub objective: Objective,
-    /// What was seen of that, in the unit of the objective; of response times that no program
-    /// told, what the twin has.
+    /// Observed value, in the unit of the objective; the twin's for response times that no program
+    /// reported.
     pub before: Option<f64>,
-    /// Of the objective, in its unit.
+    /// Predicted range, in the unit of the objective.
     pub range: Option<Range>,
     /// How many times better, of the value; above 1 is better.
     pub gain: Option<f64>,
@@ -110,7 +110,7 @@ struct Floor {
     share: f64,
     slack: f64,
     residual: f64,
-    /// Where the path bounds it, whose rate did not show directly.
+    /// Error where the bound is the path's rate, and that did not show directly.
     unseen: f64,
 }
 
@@ -189,7 +189,7 @@ impl Prediction {
             .is_some_and(|(goodput, path)| goodput.value > FULL_SHARE * path.value)
     }
 
-    /// What [`Prediction::range`] is of: where no program told response times, goodput.
+    /// The metric of [`Prediction::range`]: goodput, where no program reported response times.
     #[must_use]
     pub const fn shown_objective(&self) -> Objective {
         match self.objective {
@@ -216,7 +216,7 @@ impl Prediction {
     }
 }
 
-/// What a prediction is made from.
+/// Input of a prediction.
 pub(crate) struct Basis<'b> {
     pub(crate) seen: &'b Observables,
     pub(crate) runs: &'b [Run],
@@ -270,7 +270,7 @@ impl Basis<'_> {
         self.range(&|s: &Observables| s.srtt, floor, &|_| false)
     }
 
-    /// Of an objective, in its unit.
+    /// Range of an objective, in its unit.
     fn value(&self, objective: Objective, floor: Floor) -> Option<Range> {
         self.range(
             &|s: &Observables| s.measure.value(objective),
@@ -279,7 +279,7 @@ impl Basis<'_> {
         )
     }
 
-    /// What responses take now, in seconds; where no program told, what they take in the twin.
+    /// Present response time in seconds; the twin's where no program reported one.
     fn response_before(&self) -> Option<f64> {
         let mut best = self.runs.iter().filter(|run| run.is_best);
         let of_twin = best.find_map(|run| run.before.response());

@@ -17,7 +17,7 @@ pub struct Tries {
     pub far: Vec<(&'static Knob, KnobValue)>,
 }
 
-/// What is predicted of a connection.
+/// Predictions for a connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Predictions {
     /// Null where there is no twin.
@@ -42,19 +42,19 @@ pub struct TwinRow {
     /// The path in words; absent where nobody asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What its programs do.
+    /// Inferred workload.
     pub workload: Workload,
     /// How well it shows what was seen.
     pub self_check: SelfCheck,
     /// Whether it may predict.
     pub ok: bool,
-    /// What was seen.
+    /// Observed results.
     pub seen: Measure,
     /// Runs that were made to fit it.
     pub fitting_runs: usize,
 }
 
-/// What one change gives.
+/// Predicted effect of one change.
 #[derive(Clone, Debug, Serialize)]
 pub struct PredictionRow {
     /// The settings.
@@ -65,14 +65,14 @@ pub struct PredictionRow {
     pub scope: Scope,
     /// The finding that proposes them; null where a user does.
     pub diagnosis: Option<&'static str>,
-    /// What they may cost.
+    /// Risks.
     pub risk: &'static str,
     /// Whether they act on connections that are opened afterwards.
     pub acts_on_new_connections: bool,
-    /// What they give, or why that is not known.
+    /// Predicted effect, or the reason why it is unknown.
     #[serde(flatten)]
     pub foretold: Foretold,
-    /// That in words; absent where nobody asks for them.
+    /// The same in words; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -95,7 +95,7 @@ impl Predictions {
         }
     }
 
-    /// What the twin shows of what is proposed, and of what else there is to try.
+    /// Predictions by the twin for the proposals, and for other candidates.
     #[must_use]
     pub fn of(twin: &Twin, proposed: Vec<WhatIf>, tries: Tries, timing: Timing) -> Self {
         let mut all = proposed;

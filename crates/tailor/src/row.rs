@@ -36,19 +36,19 @@ pub struct FlowRow<const ON_HOST: bool> {
     pub container: Option<String>,
     /// Address and port of the end that was observed.
     pub local: SocketAddr,
-    /// Those of the other one.
+    /// Remote address.
     pub remote: SocketAddr,
     /// The end of it that a service has.
     #[serde(skip)]
     pub place: Place,
     /// A process that holds the socket.
     pub pid: Option<u32>,
-    /// What that process is called.
+    /// Command name of that process.
     pub command: Option<String>,
-    /// What the kernel runs above it: `mptcp` for a subflow, `tls`.
+    /// Upper-layer protocol in the kernel: `mptcp` for a subflow, `tls`.
     #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
     pub upper: Option<String>,
-    /// Where most of the payload went.
+    /// Direction of most of the payload.
     pub direction: Direction,
     /// Whether no payload moved and none was waiting.
     pub idle: bool,
@@ -68,7 +68,7 @@ pub struct FlowRow<const ON_HOST: bool> {
     pub srtt_us: Option<u64>,
     /// Why this end did not send more, as shares of the time; empty where it mostly receives.
     pub limits: Vec<LimitShare>,
-    /// What the doctor says, the most important first.
+    /// The doctor's verdicts, most important first.
     pub verdicts: Vec<VerdictRow<ON_HOST>>,
     /// Why there is no verdict.
     pub unknown: Option<String>,
@@ -86,7 +86,7 @@ pub struct LimitShare {
     pub share: f64,
 }
 
-/// Where payload goes, seen from the end that was observed.
+/// Direction of payload, from the observed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -99,9 +99,9 @@ pub enum Direction {
 /// One verdict on a connection or on a host.
 #[derive(Clone, Debug, Serialize)]
 pub struct VerdictRow<const ON_HOST: bool> {
-    /// Of the diagnosis, as docs/diagnoses.md has it.
+    /// Diagnosis, as in docs/diagnoses.md.
     pub id: &'static str,
-    /// What it says of every connection that has it.
+    /// Statement about every connection with this diagnosis.
     pub sentence: &'static str,
     /// Whether there is something to change, or a defect.
     pub finding: bool,
@@ -118,18 +118,18 @@ pub struct VerdictRow<const ON_HOST: bool> {
     pub consistent_with: bool,
     /// Whether that is sure enough to make the change.
     pub act: bool,
-    /// What was seen, and what the rule asks for.
+    /// Observed values beside the rule's thresholds.
     pub evidence: Vec<Evidence>,
-    /// What limits it once this does no longer.
+    /// The limit after this one is removed.
     pub next: Option<NextLimit>,
-    /// What to change: the smallest scope.
+    /// Proposed change of the smallest scope.
     pub change: Option<ChangeRow<ON_HOST>>,
     /// Whether that change reaches the open connection; null where there is no change.
     #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
     pub live: Option<bool>,
     /// Other changes that would help as well.
     pub alternatives: Vec<ChangeRow<ON_HOST>>,
-    /// What else there is to say; empty where nothing is.
+    /// Remark; empty if none.
     pub remark: String,
 }
 
@@ -148,16 +148,16 @@ pub struct ChangeRow<const ON_HOST: bool> {
     pub scope: Scope,
     /// When.
     pub takes_effect: Live,
-    /// What may get worse.
+    /// Possible drawbacks.
     pub risk: &'static str,
-    /// What it is made to.
+    /// Scope of the change.
     #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
     pub target: Option<Target>,
     /// The host, for connections of a capture; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<IpAddr>,
-    /// What the user who asked lacks to make it here, such as `CAP_NET_ADMIN`; null where nothing
-    /// does, and for changes on other machines. Who may make changes has to fill it in.
+    /// Privilege that the user lacks to apply it here, such as `CAP_NET_ADMIN`; null where none is
+    /// missing, and for changes on other machines. Filled in by callers that apply changes.
     #[serde(skip_serializing_if = "is_left_out::<ON_HOST, _>")]
     pub requires: Option<&'static str>,
 }
@@ -286,7 +286,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
         self
     }
 
-    /// What limits it, if that could be said.
+    /// The main verdict, if there is one.
     #[must_use]
     pub fn main(&self) -> Option<&VerdictRow<ON_HOST>> {
         self.verdicts.first()
@@ -400,7 +400,7 @@ impl<const ON_HOST: bool> ChangeRow<ON_HOST> {
     }
 }
 
-/// Those that are told, largest first.
+/// Limits shown, largest first.
 fn limits(timeline: &Timeline) -> Vec<LimitShare> {
     let Some(shares) = Shares::of_timeline(timeline) else {
         return Vec::new();

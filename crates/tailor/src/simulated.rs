@@ -35,7 +35,7 @@ struct Changed {
     old: KnobValue,
 }
 
-/// What cannot be done on simulated hosts.
+/// Error of an operation that simulated hosts do not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimulatedError {
@@ -244,7 +244,7 @@ impl<E: From<SimulatedError>> Settings for Simulated<'_, E> {
     }
 }
 
-/// Where a target lies in the simulation; `None` for what only a kernel has.
+/// Place of a target in the simulation; `None` for targets that only a kernel has.
 fn simulated_target(target: &Target) -> Option<VirtualTarget> {
     let end = [End::Client, End::Server]
         .into_iter()
@@ -269,7 +269,7 @@ fn shown(knob: &str, value: &KnobValue) -> String {
     find_knob(knob).map_or_else(|_| value.to_string(), |knob| knob.format(value))
 }
 
-/// What arrived at a host that was looked at closely.
+/// Arrivals at a host that was sampled closely.
 fn arrivals(host: &SeenHost) -> impl Iterator<Item = Arrivals> + '_ {
     let close = host.flows.iter().filter(|flow| !flow.close.is_empty());
     close.map(|flow| Arrivals {
@@ -278,7 +278,7 @@ fn arrivals(host: &SeenHost) -> impl Iterator<Item = Arrivals> + '_ {
     })
 }
 
-/// As if a namespace had been watched.
+/// Recording in the form of a watched namespace.
 fn recording(host: &SeenHost, (began, ended): (Instant, Instant)) -> Recording {
     let flow = |flow: &SeenFlow| Track {
         key: flow.key,

@@ -23,8 +23,8 @@ pub trait Subject {
     /// Where the workload ended, or cannot be seen any more.
     fn look(&mut self, time: Duration) -> Result<Look, Self::Error>;
 
-    /// What the program got of one service in a look. A program may have connections of others
-    /// beside it, which the change has nothing to do with.
+    /// Results of one service in a look. A program may have connections of others beside it,
+    /// unrelated to the change.
     fn measure_of_service(&self, look: &Look, _place: Place) -> Measure {
         look.measure
     }
@@ -38,7 +38,7 @@ pub trait Subject {
     /// Whether a connection belongs to the workload.
     fn wants(&self, track: &Track) -> bool;
 
-    /// What the user lacks to change something here, such as `CAP_NET_ADMIN`.
+    /// Privilege that the user lacks to change something here, such as `CAP_NET_ADMIN`.
     fn lacks(&self, target: &Target) -> Option<&'static str>;
 
     /// Whether [`Subject::reconnect`] is possible.
@@ -92,23 +92,23 @@ pub trait Settings {
     fn undo(&mut self) -> Vec<Undone>;
 }
 
-/// What a look gave.
+/// Results of a look.
 #[derive(Debug)]
 pub struct Look {
-    /// What the program got.
+    /// Results of the program.
     pub measure: Measure,
-    /// What was recorded at the observed end.
+    /// Recording at the observed end.
     pub here: Recording,
     /// The namespace of that end.
     pub netns: Netns,
     /// The same of the other end, where that can be seen as well.
     pub there: Option<(Recording, Netns)>,
-    /// What arrived at either end, where that was looked at more closely.
+    /// Arrivals at either end, where they were sampled more closely.
     pub close: Vec<Arrivals>,
 }
 
 impl Look {
-    /// Of recordings, whose looks may be close; `measure` tells what the program got, from the
+    /// From recordings, whose samples may be close; `measure` holds the program's results, from the
     /// recording of the observed end.
     #[must_use]
     pub fn new(
@@ -131,8 +131,8 @@ impl Look {
         }
     }
 
-    /// Of a packet capture, which shows both ends of its connections: of each the one for which the
-    /// doctor answers, since nothing is to be counted twice.
+    /// From a packet capture, which shows both ends of its connections: keeps the end that the
+    /// doctor judges, so that nothing counts twice.
     #[must_use]
     pub fn of_capture(mut recording: Recording) -> Self {
         let cases = Cases::of(&recording);
@@ -170,7 +170,7 @@ pub struct Applied {
     pub values: Vec<Values>,
 }
 
-/// What a change did to its setting.
+/// Values of a changed setting.
 #[derive(Clone, Debug)]
 pub struct Values {
     /// The value before, with its unit.
@@ -184,7 +184,7 @@ pub struct Values {
 pub struct Undone {
     /// Its knob.
     pub knob: String,
-    /// What became of it.
+    /// Result.
     pub how: String,
     /// Whether it was left alone, because something else has changed the setting meanwhile.
     pub is_theirs: bool,

@@ -16,8 +16,8 @@ const WARM_UP: Duration = Duration::from_millis(1800);
 const LOOK: Duration = Duration::from_millis(2000);
 /// Faults that come and go want a longer look, up to this.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// Where packets are lost by chance: one timeout more or less of the few in a short look moves what
-/// is measured by a third.
+/// Length of a look on lossy paths: one timeout more or less of the few in a short look changes the
+/// result by a third.
 const LOOK_LOSSY: Duration = Duration::from_secs(10);
 /// Time from a change to the look at its effect.
 const SETTLE: Duration = Duration::from_millis(1200);
@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_millis(1200);
 /// One trial whose change is predicted and then made.
 #[derive(Clone, Debug)]
 pub struct TruthCase {
-    /// What it is, in words.
+    /// Description.
     pub label: String,
     /// The trial before the change.
     pub trial: Trial,

@@ -34,20 +34,20 @@ use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
 const SEEDS: [u64; 3] = [21, 22, 23];
-/// Where chance decides when packets are lost.
+/// Seeds for paths with random loss.
 const SEEDS_LOSSY: [u64; 10] = [21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 /// A connection is warmed up no longer than this.
 const WARM_UP_MAX: Duration = Duration::from_secs(6);
 const WARM_UP_MIN: Duration = Duration::from_millis(300);
 /// Nor is it looked at longer.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// Where operations or losses are rare.
+/// Longest look where operations or losses are rare.
 const LOOK_RARE_MAX: Duration = Duration::from_secs(10);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
 /// With a change, so many times as much may be carried.
 const FASTER_MAX: f64 = 20.0;
-/// Of what a window that losses bound is thought to carry.
+/// Factor on the rate of a window bounded by losses, up to which a path is tried.
 const LOSING_FACTOR: f64 = 2.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
@@ -63,7 +63,7 @@ pub enum CannotKnow {
     NoConnection,
     /// Nothing, or next to nothing, was carried.
     Silent,
-    /// What the programs do could not be made out.
+    /// The workload could not be inferred.
     Traffic,
     /// No round-trip time was seen.
     RoundTrip,
@@ -198,7 +198,7 @@ pub struct Twin {
     check: SelfCheck,
     /// The rate of the path showed, and was not only bounded.
     is_rate_known: bool,
-    /// It is of packets, which show few settings of sockets.
+    /// The look is from a packet capture, which shows few settings of sockets.
     is_of_packets: bool,
     /// Runs that the fitting took.
     runs: usize,
@@ -275,7 +275,7 @@ impl Twin {
         Ok(twin)
     }
 
-    /// Of a trial that is known, with what a look at it shows: nothing needs to be fitted.
+    /// A twin of a known trial, with a look at it: nothing needs to be fitted.
     ///
     /// # Errors
     /// Where our stack does not have it, or nothing is carried.
@@ -306,7 +306,7 @@ impl Twin {
         Ok((twin, look))
     }
 
-    /// What it was fitted to.
+    /// The observables that it was fitted to.
     #[must_use]
     pub const fn seen(&self) -> &Observables {
         &self.seen
@@ -348,7 +348,7 @@ impl Twin {
         self.runs
     }
 
-    /// Of the runs of the best draft.
+    /// Seeds of the runs of the best draft.
     fn seeds(&self) -> &'static [u64] {
         match self.best.loss == [0.0; 2] {
             true => &SEEDS,
@@ -385,7 +385,7 @@ impl Twin {
         changes.iter().map(tweak).collect()
     }
 
-    /// What `tweaks` give. `on_new` tells that they are measured on connections that are opened
+    /// Predicts the effect of `tweaks`. `on_new`: the effect is measured on connections opened
     /// after them.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::prediction::{Prediction, Range, Source};
 /// A share of the time is off by this, however often it was looked at: a look comes late where the
 /// processors are busy.
 const SHARE_SLACK: f64 = 0.02;
-/// Of what is saved in whole round trips one may be counted too many or too few.
+/// Savings counted in whole round trips may be off by one.
 const SAVED_SLACK: f64 = 0.25;
 /// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip
 /// stays.
@@ -29,7 +29,7 @@ const RTTS_OF_BBR: Range = Range {
     high: 2.5,
 };
 
-/// What is known of a wait that a change ends.
+/// A wait that a change ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waited {
     /// A share of the time of an operation is saved.
@@ -77,7 +77,7 @@ impl Waited {
         })
     }
 
-    /// What the change gives to who got `before`.
+    /// Predicted effect of the change on a program that had `before`.
     pub(crate) fn ended(self, objective: Objective, before: &Measure) -> Prediction {
         match self {
             Self::Saved { share, error, most } => {

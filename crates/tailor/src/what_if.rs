@@ -17,11 +17,11 @@ use crate::waited::Waited;
 pub struct WhatIf {
     /// The finding that proposes them; `None` where a user does.
     pub diagnosis: Option<&'static str>,
-    /// What they are to make better.
+    /// Objective to improve.
     pub objective: Objective,
     /// The widest scope of them.
     pub scope: Scope,
-    /// What they may cost.
+    /// Risks.
     pub risk: &'static str,
     /// Their effect is that on connections that are opened afterwards.
     pub on_new: bool,
@@ -31,18 +31,18 @@ pub struct WhatIf {
     pub(crate) waited: Option<Waited>,
 }
 
-/// What came of one.
+/// Result of predicting one candidate.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Foretold {
-    /// What it will give.
+    /// Predicted effect.
     Known(Box<Prediction>),
     /// Why that is not known.
     Unknown(CannotKnow),
 }
 
 impl WhatIf {
-    /// What a user wants to try.
+    /// A change that a user wants to try.
     #[must_use]
     pub fn of(tweaks: Vec<Tweak>, seen: &Observables) -> Self {
         let scope = tweaks.iter().map(|tweak| tweak.knob.scope).max();
@@ -80,7 +80,7 @@ impl WhatIf {
         }
     }
 
-    /// What it will give.
+    /// Predicts its effect.
     #[must_use]
     pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {
         let foretold = twin.predict(&self.tweaks, self.objective, (self.on_new, timing));
@@ -98,7 +98,7 @@ impl WhatIf {
 }
 
 impl Foretold {
-    /// What the twin shows; else what follows from the time that is saved.
+    /// Prediction by the twin; else by the time saved.
     fn of(
         twin: Result<Prediction, CannotKnow>,
         (waited, objective): (Option<Waited>, Objective),
@@ -181,8 +181,8 @@ fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End
     if is_here { here } else { here.other() }
 }
 
-/// What candidates are predicted to give, by their texts: from a look at the connections before
-/// any of them is made.
+/// Predicts the effects of candidates, by their texts, from a look at the connections before any of
+/// them is applied.
 pub(crate) fn foretell(
     look: &Look,
     candidates: &[Candidate],

@@ -92,9 +92,9 @@ const STATES: [(&str, &[TcpState]); 14] = {
 /// Why a text is no filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// Where, in characters from 1.
+    /// Column, in characters from 1.
     pub column: usize,
-    /// What is wrong and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 

@@ -59,7 +59,7 @@ impl Status {
         }
     }
 
-    /// What a client reads in place of a page.
+    /// Text of a response without a page.
     pub(super) const fn sentence(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -72,14 +72,14 @@ impl Status {
     }
 }
 
-/// What the bytes are so far.
+/// State of a request being read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read<'b> {
     /// The head goes on.
     Incomplete,
     /// A page is asked for by this path.
     Get(&'b str),
-    /// They are not a request that is answered with a page.
+    /// Not a request for a page.
     Refused(Status),
 }
 

@@ -18,9 +18,9 @@ use crate::state::State;
 pub(super) struct Link<'h> {
     /// The change.
     pub(super) step: &'h Step,
-    /// What undoing it restores.
+    /// State that rolling it back restores.
     pub(super) old: State,
-    /// What it made, where that was recorded.
+    /// Resulting state, where it was recorded.
     pub(super) now: Option<State>,
 }
 
@@ -122,7 +122,7 @@ impl<'h> Link<'h> {
     }
 }
 
-/// What a part is replaced by where there is no route to take it from.
+/// Substitute for a part where there is no route to take it from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
     /// There was no route at all.

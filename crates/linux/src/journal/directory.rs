@@ -61,12 +61,13 @@ pub(super) fn check(directory: &Path) -> Result<()> {
     }
 }
 
-/// Who else than this user and root could write to a file, or replace it, by the same rules.
+/// Explains which users besides this one and root could write to a file or replace it, by the same
+/// rules.
 pub(crate) fn why_open_to_others(file: &Path) -> Result<Option<String>> {
     why_not_alone(&[file.to_owned()], file)
 }
 
-/// Who else could write to one of `own`, or to what is above `path`.
+/// Explains which other users could write to one of `own`, or to a directory above `path`.
 fn why_not_alone(own: &[PathBuf], path: &Path) -> Result<Option<String>> {
     let above = path.ancestors().skip(1).map(Path::to_path_buf);
     for path in own.iter().cloned().chain(above) {

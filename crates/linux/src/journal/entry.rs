@@ -33,11 +33,11 @@ pub enum Status {
 pub struct Step {
     /// Which of which transaction.
     pub id: StepId,
-    /// What was to be set.
+    /// The requested change.
     pub change: Change,
-    /// What there was.
+    /// State before the change.
     pub old: State,
-    /// What was read back; nothing where the process died in between, or the kernel refused.
+    /// State read back after it; `None` if the process died in between, or the kernel refused.
     pub now: Option<State>,
     /// Which target this was.
     pub place: TargetIdentity,
@@ -65,15 +65,15 @@ pub struct Entry {
     pub reason: String,
     /// When it was begun, milliseconds since 1970.
     pub time_unix_ms: u64,
-    /// Who made it.
+    /// The process that made it.
     pub owner: ProcessIdentity,
     /// Its changes, first first.
     pub steps: Vec<Step>,
     /// Files that it has made, first first.
     pub files: Vec<MadeFile>,
-    /// What measuring has shown.
+    /// Result of verification.
     pub verified: Option<(bool, String)>,
-    /// What is wrong with its file. The lines that can be read count.
+    /// Damage of its file. Readable lines count.
     pub damage: Option<String>,
     /// Until when it is on trial.
     pub lease: Option<Lease>,
@@ -96,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// How it stands. One whose first line never reached the disk has changed nothing.
+    /// Status. An entry whose first line never reached the disk has changed nothing.
     #[must_use]
     pub fn status(&self) -> Status {
         match self.status {

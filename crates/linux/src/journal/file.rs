@@ -18,7 +18,7 @@ use super::record::Record;
 use crate::error::{Error, Result};
 use crate::regular_file::{self, Refused};
 
-/// Where the transactions lie in the journal's directory.
+/// Directory of transactions within the journal's.
 pub(super) const SUBDIRECTORY: &str = "txn";
 /// Disk space that is taken before an intent is written, so that its outcome finds room: several
 /// times the longest line, which holds a route.

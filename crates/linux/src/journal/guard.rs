@@ -22,7 +22,7 @@ use super::{Journal, Recovered};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// What the guard says once it can be relied on.
+/// Line by which the guard reports that it is ready.
 const READY: &str = "guard is ready";
 /// How often a guard looks whether a trial was decided, or it is told to end.
 const LOOK: Duration = Duration::from_millis(500);
@@ -113,7 +113,7 @@ impl Drop for Guard {
     }
 }
 
-/// What the guard is to do next.
+/// Next action of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Duty {
     /// The owner is at work.
@@ -220,7 +220,7 @@ struct Orders {
     text: Vec<u8>,
     is_closed: bool,
     duty: Duty,
-    /// What the owner was undoing.
+    /// Transactions that the owner was rolling back.
     undoing: Vec<u64>,
 }
 

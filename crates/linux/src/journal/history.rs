@@ -10,19 +10,19 @@ use super::undo::{self, Presence};
 use crate::error::{Error, Result};
 use crate::regular_file::Refused;
 
-/// What the journal's directory holds.
+/// Contents of the journal's directory.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The transactions, oldest first.
     pub entries: Vec<Entry>,
-    /// What cannot be used.
+    /// Unusable entries.
     pub unusable: Vec<Unusable>,
 }
 
 /// A file, or whatever else bears the name of a transaction, that tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Why, for people.
     pub why: String,

@@ -53,9 +53,9 @@ impl Drop for Lock {
     }
 }
 
-/// Who holds a lock of the whole file, as proc(5) tells in `/proc/locks`: `1: FLOCK ADVISORY WRITE
-/// PID MAJOR:MINOR:INODE 0 EOF`. The device is not compared, since some file systems report
-/// another one to stat(2).
+/// Holder of a lock of the whole file, from `/proc/locks` (proc(5)): `1: FLOCK ADVISORY WRITE PID
+/// MAJOR:MINOR:INODE 0 EOF`. The device is not compared, since some file systems report another one
+/// to stat(2).
 fn holder_of(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;

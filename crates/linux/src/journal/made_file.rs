@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
-/// What is at a path.
+/// Contents of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum FileContent {
@@ -30,7 +30,7 @@ pub enum FileContent {
     },
     /// A symbolic link.
     Link {
-        /// Where it leads.
+        /// Destination of a link.
         to: PathBuf,
     },
     /// A directory. It may be there already, made by an earlier transaction; it goes with the last
@@ -43,9 +43,9 @@ pub enum FileContent {
 pub struct MadeFile {
     /// Its position among the files of the transaction, from 0.
     pub number: usize,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What was written.
+    /// Contents written.
     #[serde(skip)]
     pub content: FileContent,
     /// Whether it is known to have been written.
@@ -57,13 +57,13 @@ pub struct MadeFile {
 /// How a file stands now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePresence {
-    /// As it was written.
+    /// Unchanged since it was written.
     AsWritten,
-    /// It is not there.
+    /// Missing.
     Missing,
     /// Somebody has changed or replaced it since.
     Changed,
-    /// It cannot be seen.
+    /// Cannot be inspected.
     Unknown {
         /// Why.
         error: String,
@@ -73,24 +73,24 @@ pub enum FilePresence {
 /// A file and what became of removing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedFile {
-    /// Where it was.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What became of it.
+    /// Result of the removal.
     pub how: Removal,
 }
 
-/// What became of removing a file.
+/// Result of removing a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It was removed.
+    /// Removed.
     Removed,
-    /// It was not there: never made, or removed by somebody else.
+    /// Missing already: never created, or removed by others.
     WasMissing,
     /// Somebody has changed it since; it was left alone.
     LeftAlone,
     /// A directory that holds other files.
     StillUsed,
-    /// It could not be removed; the next attempt may succeed.
+    /// Could not be removed; the next attempt may succeed.
     Failed {
         /// Why.
         error: String,
@@ -135,7 +135,7 @@ impl Removal {
 }
 
 impl MadeFile {
-    /// How it stands now.
+    /// Present state of the file.
     #[must_use]
     pub fn presence(&self) -> FilePresence {
         match is_as_written(&self.path, &self.content) {
@@ -309,8 +309,8 @@ fn read(path: &Path, expected: usize) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Where a file is written before it gets its name; neither sysctl.d(5) nor systemd.unit(5) read
-/// files of such names.
+/// Temporary name of a file while it is written; neither sysctl.d(5) nor systemd.unit(5) read files
+/// of such names.
 fn unfinished_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.new"))

@@ -27,16 +27,16 @@ pub enum Record {
         reason: String,
         /// Milliseconds since 1970.
         time_unix_ms: u64,
-        /// Who makes it.
+        /// The process that makes it.
         owner: ProcessIdentity,
     },
     /// A change is about to be made.
     Intent {
         /// Its position in the transaction, from 0.
         step: usize,
-        /// What is to be set.
+        /// The requested change.
         change: Change,
-        /// What there was.
+        /// State before the change.
         old: State,
         /// Which target this was, apart from its name.
         place: Box<TargetIdentity>,
@@ -47,7 +47,7 @@ pub enum Record {
     Outcome {
         /// Which.
         step: usize,
-        /// What was read back.
+        /// State read back.
         now: State,
     },
     /// A change was refused by the kernel.
@@ -61,9 +61,9 @@ pub enum Record {
     FileIntent {
         /// Its position among the files of the transaction, from 0.
         file: usize,
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What is to be written.
+        /// Contents to write.
         content: FileContent,
         /// Milliseconds since 1970.
         time_unix_ms: u64,
@@ -110,8 +110,8 @@ pub enum Record {
         step: usize,
         /// How, for people.
         how: String,
-        /// Where later changes of the same setting were in force: the newest of them. Undoing any
-        /// of these restores what was there before this step.
+        /// The newest of the later changes of the same setting, where there are any in force.
+        /// Rolling back any of them restores the state before this step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         passed_to: Option<StepId>,
     },
@@ -125,7 +125,7 @@ pub enum Record {
 impl Record {
     /// Name and version of the form.
     pub const SCHEMA: &'static str = "tcptailor/journal/2";
-    /// The one before, which has fewer kinds of lines.
+    /// The previous schema, with fewer kinds of lines.
     pub(super) const SCHEMA_1: &'static str = "tcptailor/journal/1";
 
     /// Whether something is done as soon as it is on the disk.
@@ -191,7 +191,7 @@ impl ProcessIdentity {
     }
 }
 
-/// What tells one running of the machine from another (random(4)).
+/// Identifies this boot of the machine (random(4)).
 fn boot_id() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
     fs::read_to_string(path)

@@ -17,11 +17,11 @@ use crate::state::State;
 pub struct Undone {
     /// The change.
     pub change: Change,
-    /// What became of it.
+    /// Result of the rollback.
     pub how: How,
 }
 
-/// What became of undoing a change.
+/// Result of rolling back a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     /// The old value is in force again.
@@ -31,7 +31,7 @@ pub enum How {
     },
     /// Restored as far as the kernel allows without privilege.
     Clipped {
-        /// What it is now.
+        /// Present state.
         now: State,
     },
     /// The old value was in force: the change was never made, or undone before.
@@ -43,15 +43,15 @@ pub enum How {
     },
     /// Somebody else has changed the setting since; it was left alone.
     LeftAlone {
-        /// What it is now.
+        /// Present state.
         present: State,
     },
     /// The target is gone, and the change with it.
     Gone {
-        /// What is gone.
+        /// The object that is gone.
         why: String,
     },
-    /// It could not be undone; the next attempt may succeed.
+    /// Could not be rolled back; the next attempt may succeed.
     Failed {
         /// Why, and what to do.
         error: String,
@@ -102,7 +102,7 @@ impl How {
 /// How a change stands now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// What was written is in force.
+    /// The value written is in force.
     InForce,
     /// The old value is in force.
     Undone,
@@ -113,15 +113,15 @@ pub enum Presence {
     },
     /// Somebody else has changed the setting since.
     Changed {
-        /// What it is now.
+        /// Present state.
         present: State,
     },
     /// The target is gone.
     Gone {
-        /// What is gone.
+        /// The object that is gone.
         why: String,
     },
-    /// It cannot be seen.
+    /// Cannot be inspected.
     Unknown {
         /// Why.
         error: String,
@@ -179,7 +179,7 @@ pub(super) fn presence(history: &History, step: &Step) -> Presence {
 /// A change as it stands now, and what undoing it takes.
 struct Situation {
     presence: Presence,
-    /// What to set, and where; only for [`Presence::InForce`].
+    /// Setting to restore, and its value; only for [`Presence::InForce`].
     restoring: Option<(Setting, State)>,
     /// The newest of the later changes in the same place that are in force.
     passed_to: Option<StepId>,
@@ -209,7 +209,7 @@ impl Situation {
         }
     }
 
-    /// Of a setting that has the value `present`.
+    /// Presence of a setting whose value is `present`.
     fn seen(
         history: &History,
         entry: &Entry,

@@ -11,12 +11,12 @@ use lab::{FlowLook, Point, Series};
 use super::LAB_PORT;
 use crate::workload::Interval;
 
-/// What is known of a run.
+/// Knowledge about a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
     /// The reports of the end that receives; our stack on real packets makes none.
     pub(super) receiver: &'k [Interval],
-    /// Those of the other end, where that receives payload too.
+    /// Intervals of the other end, where it receives payload too.
     pub(super) other: &'k [Interval],
     /// The look at the end that sends.
     pub(super) sender: Option<&'k Recording>,
@@ -110,7 +110,7 @@ impl Sender {
         series.points()
     }
 
-    /// What was seen between two times.
+    /// Samples between two times.
     fn look(&self, from: Instant, until: Instant) -> (FlowLook, Option<(Limit, Duration)>) {
         let newest = self.flows.iter().filter_map(|flow| {
             let samples = between(flow, from, until);
@@ -133,10 +133,10 @@ fn between(flow: &[Arc<FlowSample>], from: Instant, until: Instant) -> &[Arc<Flo
     &flow[begin..end.max(begin)]
 }
 
-/// What held a sender for the longest part of the time of these samples, by the times that the
-/// kernel counts (Linux 6.18 `tcp_chrono_start`: busy, and of that limited by the peer's window or
-/// by the send buffer); in what is left, recovery or the congestion window by the newest state.
-/// `None` where that does not tell, such as for pieces that Nagle's rule holds.
+/// The limit that held a sender for most of the time of these samples, by the kernel's clocks
+/// (Linux 6.18 `tcp_chrono_start`: busy, and of that limited by the peer's window or by the send
+/// buffer); for the remaining time, recovery or the congestion window by the newest state. `None`
+/// where neither tells, such as for small segments held by Nagle's algorithm.
 fn limit(samples: &[Arc<FlowSample>]) -> Option<(Limit, Duration)> {
     let (first, last) = (samples.first()?, samples.last()?);
     let time = last.at.since(first.at);

@@ -24,7 +24,7 @@ pub(super) struct Load {
     ours: Duration,
 }
 
-/// What our stack's process used of its processor until then.
+/// Processor time used by our stack's process until then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StackLoad {
     pid: u32,

@@ -34,7 +34,7 @@ const WATCH_MAX: Duration = Duration::from_secs(300);
 pub struct RunProgress {
     /// Since its start.
     pub elapsed: Duration,
-    /// What it will take in all; `None` where that depends on the path.
+    /// Expected duration; `None` where it depends on the path.
     pub expected: Option<Duration>,
 }
 
@@ -139,12 +139,12 @@ impl<'s> Schedule<'s> {
     }
 }
 
-/// What was seen while a run was under way.
+/// Samples taken during a run.
 #[derive(Default)]
 struct Seen {
     look: Option<Look>,
     load: Option<Caveat>,
-    /// What our stack took of a processor, where that was too much.
+    /// Caveat on the processor time of our stack, where it was too high.
     busy: Option<Caveat>,
 }
 
@@ -216,7 +216,7 @@ fn await_end(session: &Session, schedule: &Schedule<'_>, progress: &mut dyn FnMu
     }
 }
 
-/// What was left when both programs had ended.
+/// Results after both programs have ended.
 struct Ended {
     client: Part,
     server: Part,
@@ -344,22 +344,22 @@ fn kernel_course(
     (points, sent)
 }
 
-/// What the program at one end measured.
+/// Measurements of the program at one end.
 #[derive(Default)]
 struct Part {
     measured: Totals,
     /// Its reports up to the end of the measured time.
     intervals: Vec<Interval>,
-    /// What its sockets sent.
+    /// Counters of its sockets as senders.
     sent: Option<SenderOutcome>,
     /// Longest time between two reads of payload.
     silence_max_us: Option<u64>,
     congestion: String,
-    /// What our stack said, where it has that.
+    /// Report of our stack, at an end that has it.
     stack: Option<StackSummary>,
     /// Why it failed, where it did.
     failed: Option<String>,
-    /// It did not come to an end by itself.
+    /// It was stopped early.
     was_stopped: bool,
 }
 
@@ -466,8 +466,8 @@ fn other_congestion(trial: &Trial, got: &str) -> Option<Caveat> {
     })
 }
 
-/// What limited the main connection, by the doctor's verdicts on the view from one end; the longest
-/// share first.
+/// Limits of the main connection, by the doctor's verdicts on the view from one end; largest share
+/// first.
 fn limits(look: &Look, end: End) -> Vec<(Limit, f64)> {
     let (local, remote) = match end {
         End::Client => (&look.client, &look.server),

@@ -118,7 +118,7 @@ fn parse(link: &str, message: &[u8]) -> Result<RootQueue> {
     })
 }
 
-/// Where the limit stands in the options of a kind.
+/// Offset of the limit in the options of a kind.
 fn limit_at(kind: &str, options: &[u8]) -> Option<usize> {
     let at = match kind {
         "pfifo" | "bfifo" => 0,

@@ -23,7 +23,7 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
 
-/// What leads to a destination.
+/// Result of a route lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A route with exactly this destination.
@@ -99,7 +99,7 @@ pub fn add_on_link(destination: Destination, interface: &str) -> Result<()> {
     send(&route, RTM_NEWROUTE, CREATE | EXCLUSIVE, "make")
 }
 
-/// What [`set_metric`] will send, for a dry run.
+/// The message of [`set_metric`], for a dry run.
 ///
 /// # Errors
 /// As [`set_metric`], except for what only the kernel can say.

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// More than any plan has.
 const PLAN_BYTES_MAX: u64 = 16 << 20;
 
-/// What was set at boot.
+/// Outcome of settings at boot.
 #[derive(Debug)]
 pub struct AtBoot {
     /// The transaction that made the plan.
@@ -33,9 +33,9 @@ pub struct AtBoot {
 /// A change and what became of it at boot.
 #[derive(Debug)]
 pub struct SetAtBoot {
-    /// What was to be set.
+    /// The requested change.
     pub change: Change,
-    /// What there was and what was read back.
+    /// State before, and state read back.
     pub outcome: Result<(State, State)>,
 }
 

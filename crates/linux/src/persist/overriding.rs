@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::journal::MadeFile;
 
-/// Where sysctl.d(5) looks for files beside `/etc`.
+/// Directories of sysctl.d(5) beside `/etc`.
 const ELSEWHERE: [&str; 4] = [
     "/run/sysctl.d",
     "/usr/local/lib/sysctl.d",

@@ -11,16 +11,16 @@ use crate::state::State;
 /// How a change stands after a boot that should have made it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinceBoot {
-    /// It is in force again.
+    /// In force again.
     SetAgain,
     /// Something else is in force.
     Otherwise {
-        /// What.
+        /// Present state.
         present: State,
         /// The file that sets it after ours, where there is one.
         by: Option<String>,
     },
-    /// It cannot be seen.
+    /// Cannot be inspected.
     Unknown {
         /// Why.
         error: String,
@@ -44,8 +44,8 @@ impl fmt::Display for SinceBoot {
 }
 
 impl SinceBoot {
-    /// Of a change that files of its transaction repeat at every boot; nothing where no file does,
-    /// where there was no boot since, and in another namespace than that of the machine.
+    /// For a change that files of its transaction set again at every boot; `None` if no file does,
+    /// if the machine has not booted since, and in namespaces other than the machine's.
     #[must_use]
     pub fn of(entry: &Entry, step: &Step) -> Option<Self> {
         let has_files = entry.files.iter().any(|file| file.is_in_force());

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{check_program, one_line};
 use crate::error::{Error, Result};
 
-/// What a unit is made from.
+/// Contents of a unit.
 pub(super) struct Unit<'a> {
     /// Number of the transaction.
     pub(super) id: u64,

@@ -21,19 +21,19 @@ const TCP_DELACK_MAX_US: libc::c_int = 46;
 /// One thing that this machine allows or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is.
+    /// Name of the capability.
     pub name: &'static str,
     /// Whether it works here.
     pub ok: bool,
-    /// What was found.
+    /// Result of the check.
     pub detail: String,
-    /// What cannot be done without it.
+    /// Features that depend on it.
     pub gives: &'static str,
     /// How to get it where it is missing; empty for what every machine has.
     pub remedy: String,
 }
 
-/// What this machine allows this process to do.
+/// Permissions of this process on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// In the order in which they matter.

@@ -24,8 +24,8 @@ const PENALTY_MIN: Duration = Duration::from_secs(15);
 /// No penalty is longer.
 const PENALTY_MAX: Duration = Duration::from_secs(600);
 
-/// What connections are counted by: an IPv4 address, or a /64 of IPv6, of which each host has its
-/// own.
+/// Unit in which connections are counted: an IPv4 address, or a /64 of IPv6, since each host has
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source(IpAddr);
 
@@ -107,22 +107,22 @@ impl FromStr for MaxStartups {
 pub(super) struct Rules {
     /// Connections at their opening.
     pub(super) startups: MaxStartups,
-    /// Of one address.
+    /// Limit per address.
     pub(super) startups_per_address: u32,
     /// Concurrent clients.
     pub(super) clients: u32,
-    /// Of one address.
+    /// Limit per address.
     pub(super) clients_per_address: u32,
     /// Whether loopback addresses are spared penalties: all users of a machine share them.
     pub(super) spare_loopback: bool,
 }
 
-/// What an address did wrong, with sshd's penalties.
+/// Offences of an address, with sshd's penalties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offence {
     /// A wrong key, or a wrong token.
     AuthFail,
-    /// It left, or said something else.
+    /// Left, or sent something else.
     NoAuth,
     /// The time for the opening ran out.
     GraceExceeded,
@@ -138,14 +138,14 @@ impl Offence {
     }
 }
 
-/// What to do with a connection that comes in.
+/// Decision on an incoming connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may begin.
+    /// Admit.
     Admit,
-    /// It may begin in the place of another one that waits, drawn at random.
+    /// Admit in place of a random waiting one.
     InPlaceOfAny,
-    /// It may begin in the place of the one of its address that waits longest.
+    /// Admit in place of the one of its address that has waited longest.
     InPlaceOfOwn,
     /// The address has to wait so long.
     Penalty(Duration),
@@ -163,7 +163,7 @@ struct Penalty {
     is_enforced: bool,
 }
 
-/// Who is there, and who has to wait.
+/// Present connections and penalised addresses.
 #[derive(Debug)]
 pub(super) struct Admission {
     rules: Rules,

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 
 /// Bytes of a message in one frame.
 const PIECE_BYTES: usize = 16 << 10;
-/// What Noise adds.
+/// Bytes that Noise adds.
 const TAG_BYTES: usize = 16;
 /// Longest frame after its length: the byte, a piece and the tag.
 const FRAME_BYTES_MAX: usize = 1 + PIECE_BYTES + TAG_BYTES;
@@ -55,7 +55,8 @@ impl std::fmt::Debug for Speaker {
 }
 
 impl Channel {
-    /// What follows on `stream` after the opening. Messages of the peer are at most so long.
+    /// Continues on `stream` after the opening. Messages of the peer have at most
+    /// `message_bytes_max` bytes.
     pub(super) fn new(
         stream: TcpStream,
         noise: StatelessTransportState,
@@ -97,7 +98,7 @@ impl Channel {
         local.map_err(Error::os("getsockname"))
     }
 
-    /// What other threads speak with.
+    /// Handle by which other threads send.
     pub(super) fn speaker(&self) -> Arc<Speaker> {
         Arc::clone(&self.speaker)
     }

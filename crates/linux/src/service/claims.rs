@@ -18,8 +18,8 @@ const UNCOUNTED_BYTES: u64 = 1 << 20;
 const TIME_SHARE: f64 = 0.8;
 const TIME_SLACK_S: f64 = 0.5;
 const TIME_SHARE_MIN: f64 = 0.25;
-/// Of a shorter run, scheduling decides which end saw how much of it: what is too fast there is no
-/// lie, and is told as the most that is possible.
+/// Shortest run whose rate is checked: in shorter ones, scheduling decides which end saw how much;
+/// excessive rates there are no lie, and are capped.
 const LONG_S: f64 = 2.0;
 
 /// Reports of a server while a run is on.
@@ -32,7 +32,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Of a run with so many connections that begins now.
+    /// Limits for a run that begins now with this number of connections.
     pub(super) const fn new(now: Instant, connections: u64) -> Self {
         Self {
             began: now,

@@ -33,7 +33,7 @@ const PING_EVERY: Duration = Duration::from_millis(100);
 /// Pings before a run, and the time that they may take together.
 const IDLE_PINGS: u64 = 10;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
-/// What a server has to give its summary after this end is done.
+/// Time for the server to send its summary after this end is done.
 const SUMMARY_TIME_MAX: Duration = SILENCE_MAX;
 /// A run that is measured in bytes or operations is given up where so long none passes.
 const STANDSTILL_MAX: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub struct BenchClient {
     pings: u64,
 }
 
-/// What both ends saw of a run.
+/// Results of both ends of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchOutcome {
     /// This end.
@@ -191,7 +191,7 @@ impl BenchClient {
         self.channel.remote()
     }
 
-    /// What the server allows.
+    /// Limits of the server.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits

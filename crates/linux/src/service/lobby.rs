@@ -33,15 +33,15 @@ pub(super) struct Waiting {
     length: usize,
 }
 
-/// What became of a connection.
+/// Outcome of an opening.
 pub(super) enum Opened {
-    /// It opened with a zero and this.
+    /// Opened with a zero and this token.
     Token([u8; OPENING_BYTES - 1]),
-    /// It said this.
+    /// Sent this hello.
     Hello(Box<[u8; HELLO_BYTES]>),
-    /// It left and had said nothing, as who only looks whether the port is open.
+    /// Left without sending anything, as port scanners do.
     Left,
-    /// It is none of ours.
+    /// Not one of our clients.
     Failed(Offence, &'static str),
 }
 
@@ -91,7 +91,7 @@ pub(super) trait Host {
     fn handle_displaced(&self, waiting: Waiting);
 }
 
-/// Where room for a connection comes from.
+/// Source of room for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// There is enough.

@@ -34,13 +34,13 @@ pub(super) const REPLY_BYTES: usize = MAGIC.len() + 3 + NOISE_BYTES;
 /// Why a server does not let a client go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It has a key and the client gave none.
+    /// The server has a key and the client gave none.
     KeyRequired,
-    /// It has none and cannot prove that it is the one that the client means.
+    /// The server has no key and cannot prove its identity.
     NoKeyHere,
     /// The keys differ.
     WrongKey,
-    /// It speaks another version, which the frame tells.
+    /// Another version, given in the frame.
     OtherVersion,
     /// Too many connections are at their opening.
     Busy,
@@ -75,7 +75,7 @@ impl Refusal {
     }
 }
 
-/// What a client finds in the answer.
+/// The server's reply as seen by the client.
 pub(super) enum Reply {
     /// The rest is encrypted.
     Accepted(Box<StatelessTransportState>),
@@ -130,13 +130,13 @@ impl Greeting {
     }
 }
 
-/// What a server makes of a client's first bytes.
+/// The client's first bytes as seen by the server.
 pub(super) enum Heard {
-    /// It holds the key, or none is asked for.
+    /// A valid client: it holds the key, or none is required.
     Welcome(Box<Greeted>),
-    /// It is ours, and may not go on.
+    /// One of our clients, refused.
     Refused(Refusal),
-    /// It is something else.
+    /// Anything else.
     Foreign,
 }
 

@@ -34,7 +34,7 @@ pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Longest message that a client takes: response times of a long run.
 pub(super) const REPORT_BYTES_MAX: usize = 4 << 20;
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FromClient {
@@ -50,7 +50,7 @@ pub(super) enum FromClient {
     Stop,
 }
 
-/// What a server says.
+/// Message of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FromServer {
@@ -60,7 +60,7 @@ pub(super) enum FromServer {
     Refused { reason: String },
     /// The server waits for data connections: on the port of this connection, or on another one.
     Prepared { token: Nonce, port: Option<u16> },
-    /// What happened at the server since the last report.
+    /// Counters at the server since the last report.
     Interval(Interval),
     /// I am still here.
     Alive,
@@ -72,7 +72,7 @@ pub(super) enum FromServer {
     Failed { reason: String },
 }
 
-/// What a server allows each client.
+/// Limits of a server for each client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Concurrent clients.

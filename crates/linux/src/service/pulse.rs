@@ -9,7 +9,7 @@ use super::channel::Channel;
 use crate::clock::Clock;
 use crate::error::Result;
 
-/// What to do after a message.
+/// Action after a message.
 pub(super) enum Next {
     /// Listen on.
     Listen,

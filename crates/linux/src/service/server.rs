@@ -33,17 +33,17 @@ const STOP_LOOK: Duration = Duration::from_secs(1);
 const TOLD_MAX: u32 = 10;
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// What a server tells about itself.
+/// Event reported by a server.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A client was let in.
     Welcomed {
-        /// Who.
+        /// Client address.
         client: SocketAddr,
     },
     /// Somebody was rejected, or did not keep to the protocol.
     Refused {
-        /// Who.
+        /// Client address.
         client: SocketAddr,
         /// Why.
         reason: String,
@@ -59,12 +59,12 @@ pub enum Event {
         client: SocketAddr,
         /// Its traffic.
         workload: Box<Workload>,
-        /// What this end saw, or what went wrong.
+        /// Results of this end, or an error.
         outcome: Result<Box<Summary>, String>,
     },
     /// A client has left, with the reason where it broke off.
     Left {
-        /// Who.
+        /// Client address.
         client: SocketAddr,
         /// Why.
         reason: Option<String>,
@@ -91,7 +91,7 @@ struct Refusals {
     untold: u64,
 }
 
-/// Where the data connections of a run go.
+/// Destination of data connections of a run.
 #[derive(Debug)]
 struct Route {
     client: IpAddr,
@@ -149,7 +149,7 @@ impl Serve {
         })
     }
 
-    /// Where it listens.
+    /// Local address.
     ///
     /// # Errors
     /// Where the kernel does not tell.
@@ -157,7 +157,7 @@ impl Serve {
         self.listener.local_addr().map_err(Error::os("getsockname"))
     }
 
-    /// What ends it.
+    /// Handle that stops it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper {
@@ -344,7 +344,7 @@ impl Refusals {
     }
 }
 
-/// What the lobby's connections lead to.
+/// Destination of the lobby's connections.
 struct Door<'scope, 'env> {
     serve: &'env Serve,
     scope: &'scope Scope<'scope, 'env>,

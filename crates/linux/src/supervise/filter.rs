@@ -42,7 +42,7 @@ pub(super) enum Shown {
     SetOption(Forced),
 }
 
-/// What the filter lets through to us, as the supervisor reads it back.
+/// Calls that the filter hands to us, as the supervisor reads them.
 pub(super) fn shown(number: i32, arguments: &[u64; 6]) -> Option<Shown> {
     // The kernel reads these as `int`; the upper halves are whatever the program left there.
     let int = |index: usize| arguments[index] as u32 as i32;

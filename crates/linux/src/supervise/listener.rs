@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// What the program tells of its filter: this, or the number of the error.
+/// Value by which the program reports its filter; any other is an error number.
 const INSTALLED: i32 = 0;
 
 /// Puts the calling thread, and what it starts from now on, under the filter, and sends the
@@ -122,7 +122,7 @@ pub(super) fn receive(from: &UnixStream) -> io::Result<io::Result<Listener>> {
     })
 }
 
-/// Where the calls of a supervised program arrive.
+/// Receives the calls of a supervised program.
 #[derive(Debug)]
 pub(super) struct Listener {
     fd: OwnedFd,
@@ -138,12 +138,12 @@ pub(super) struct Call {
     pub(super) arguments: [u64; 6],
 }
 
-/// What becomes of a call.
+/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The kernel carries it out.
     Continue,
-    /// It returns 0 and does nothing.
+    /// Return 0 without doing anything.
     Done,
 }
 

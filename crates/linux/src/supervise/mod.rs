@@ -44,9 +44,9 @@ use crate::netns::NetnsHandle;
 pub struct Launch<'a> {
     /// The program and its arguments.
     pub command: &'a [OsString],
-    /// Where it runs; the calling thread's namespace where there is none.
+    /// Namespace to run in; the calling thread's if `None`.
     pub netns: Option<&'a NetnsHandle>,
-    /// What its sockets get, and where they are noted.
+    /// Settings of its sockets, and the place where they are noted.
     pub notes: &'a Notes,
     /// Whether it is put under a filter. Settings need one.
     pub filter: Filtering,
@@ -57,7 +57,7 @@ pub struct Launch<'a> {
 pub enum Filtering {
     /// Not at all.
     Never,
-    /// Where that takes nothing from the program: it is not set-uid, and the kernel permits it.
+    /// Where the program loses nothing by it: it is not set-uid, and the kernel permits it.
     WherePossible,
     /// Or it does not run.
     Required,
@@ -69,13 +69,13 @@ pub enum LaunchError {
     /// There is none of this name.
     #[error("{name}: no such program")]
     NotFound {
-        /// As it was asked for.
+        /// Name as given.
         name: String,
     },
-    /// It is there and cannot be run.
+    /// It exists and cannot be run.
     #[error("{name}: {source}")]
     NotRunnable {
-        /// As it was asked for.
+        /// Name as given.
         name: String,
         /// Why not.
         source: io::Error,

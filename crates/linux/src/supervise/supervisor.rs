@@ -27,10 +27,10 @@ const LISTENERS_MAX: usize = 1000;
 /// Processes whose names are kept.
 const PROCESSES_MAX: usize = 4096;
 
-/// What was seen of the program's sockets.
+/// Observations of the program's sockets.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
-    /// Those that it connected, by cookie, with the process that did.
+    /// Sockets that it connected, by cookie, with the process that did.
     pub sockets: BTreeMap<u64, SocketOwner>,
     /// The addresses it listens on, and the process that does: connections to them are the
     /// program's too.
@@ -39,7 +39,7 @@ pub struct Noted {
     listening: BTreeSet<u64>,
     /// The cookies of those that were connected before the program began.
     inherited: BTreeSet<u64>,
-    /// What became of each setting, in the order in which they were asked for.
+    /// Result of each setting, in the order of the requests.
     pub outcomes: Vec<SettingOutcome>,
     /// Sockets that could not be reached, and why the first could not.
     pub unreached: Tally,
@@ -115,7 +115,7 @@ impl Noted {
         self.passed_by(track) && !self.inherited.contains(&track.cookie)
     }
 
-    /// Who opened a connection, or listens where it was accepted.
+    /// The process that opened a connection, or that listens where it was accepted.
     #[must_use]
     pub fn owner_of(&self, track: &Track) -> Option<&SocketOwner> {
         let connected = self.sockets.get(&track.cookie);
@@ -135,7 +135,7 @@ impl Noted {
     }
 }
 
-/// What is noted of a program's sockets while it runs.
+/// Notes on a program's sockets, taken while it runs.
 #[derive(Clone, Debug)]
 pub struct Notes(Arc<Mutex<Noted>>);
 
@@ -167,11 +167,11 @@ impl Notes {
 /// How a socket comes to be the program's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It is about to connect.
+    /// About to connect.
     Connects,
-    /// It is about to listen, or does.
+    /// About to listen, or listening.
     Listens,
-    /// It was connected before.
+    /// Connected before.
     Inherited,
 }
 
@@ -309,7 +309,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Who holds the socket; the names of a process are read again when it has another program.
+    /// Owner of the socket; the names of a process are read again after it has executed another
+    /// program.
     fn owner(&mut self, pid: u32, fd: i32) -> Option<SocketOwner> {
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok();
         let known = self.processes.get(&pid).filter(|known| {

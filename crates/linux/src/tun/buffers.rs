@@ -24,7 +24,7 @@ const LOOKS: usize = 4;
 /// cache, to that one.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// What is read into; empty between the calls, but for a packet that is being looked at.
+    /// Read buffer; empty between calls except for a packet being inspected.
     block: BytesMut,
     /// Blocks that packets lie in, the oldest first.
     lent: VecDeque<BytesMut>,

@@ -16,7 +16,7 @@ use super::buffers::{Buffers, Raw};
 /// than handing the pieces over. So there are never more than 128 of them (`IOV_MAX` is 1024).
 const COPY_BYTES_MAX: usize = 512;
 
-/// What came of an attempt to receive.
+/// Result of a receive.
 #[derive(Debug)]
 pub enum Received {
     /// A packet for the host.
@@ -27,7 +27,7 @@ pub enum Received {
     Nothing,
 }
 
-/// What came of an attempt to send.
+/// Result of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The kernel took it.
@@ -36,12 +36,12 @@ pub enum Sent {
     Lost,
 }
 
-/// What went through a port. A GSO packet counts once in `reads` and `writes`.
+/// Counters of a port. A GSO packet counts once in `reads` and `writes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Packets that were read.
     pub reads: u64,
-    /// Of these, packets that no TCP is in or that are malformed.
+    /// Of these, malformed packets and packets without TCP.
     pub ignored: u64,
     /// Times that there was nothing to read.
     pub empty_reads: u64,
@@ -56,7 +56,7 @@ pub struct PortCounters {
 pub struct TunPort {
     tun: Tun,
     buffers: Buffers,
-    /// Of the packet that is being sent.
+    /// Headers of the packet being sent.
     headers: Vec<u8>,
     counters: PortCounters,
 }
@@ -79,7 +79,7 @@ impl TunPort {
         &self.tun
     }
 
-    /// What went through so far.
+    /// Counters so far.
     #[must_use]
     pub const fn counters(&self) -> PortCounters {
         self.counters

@@ -57,7 +57,7 @@ impl Closing {
         Some(closing)
     }
 
-    /// Those that were closed since the last call.
+    /// Connections closed since the last call.
     pub(super) fn take(&self) -> Vec<FlowSample> {
         let mut waiting = lock(&self.shared);
         waiting.hear();

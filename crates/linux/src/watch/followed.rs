@@ -7,9 +7,10 @@ use doctor::Track;
 
 use super::owner_book::{Known, OwnerBook};
 
-/// Of a steady connection one look in so many is kept.
+/// Of a steady connection, one look in this many is kept.
 const STEADY_LOOKS: u64 = 4;
-/// One that was idle for longer than this sleeps, and is looked at in lists of all sockets alone.
+/// A connection idle for longer than this counts as asleep: it is observed only in dumps of all
+/// sockets.
 const ASLEEP_AFTER: Duration = Duration::from_secs(5);
 
 /// The connection.

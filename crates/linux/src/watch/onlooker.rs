@@ -17,11 +17,11 @@ pub struct WatchProgress<'w> {
     pub duration: Duration,
     /// How often all of them were looked at.
     pub looks: u64,
-    /// What was seen of each of them so far.
+    /// Samples of each connection so far.
     pub tracks: Tracks<'w>,
 }
 
-/// Who is told of everything while it is watched.
+/// Receives everything during a watch.
 pub trait Onlooker {
     /// A look at a connection that matches, also one that is not kept.
     fn on_look(&mut self, cookie: u64, sample: &FlowSample) {
@@ -39,7 +39,7 @@ pub trait Onlooker {
     fn on_progress(&mut self, progress: WatchProgress<'_>);
 }
 
-/// One that wants to know how far it is.
+/// Receives progress only.
 pub(super) struct Bystander<'p>(pub(super) &'p mut (dyn FnMut(WatchProgress<'_>) + Send));
 
 impl Onlooker for Bystander<'_> {

@@ -35,8 +35,8 @@ const HELD_PROCESSES_MAX: usize = 256;
 const OPTIONS_READ_ANEW: usize = 500;
 const OPTIONS_AGE: Duration = Duration::from_secs(30);
 
-/// Who holds which socket, and with which options, from one watch of a namespace to the next: with
-/// thousands of sockets finding that out costs more than looking at them for some seconds.
+/// Socket owners and options carried over from one watch of a namespace to the next: with thousands
+/// of sockets, finding them out costs more than sampling for some seconds.
 #[derive(Debug, Default)]
 pub struct KnownOwners(Mutex<OwnerBook>);
 
@@ -45,12 +45,12 @@ impl KnownOwners {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known so far, for a watch.
+    /// Takes the owners known so far, for a watch.
     pub(super) fn take(&self) -> OwnerBook {
         std::mem::take(&mut *self.lock())
     }
 
-    /// What that watch knew in the end of the connections that it saw last.
+    /// Returns the owners known to a watch at its end, for the connections that it saw last.
     pub(super) fn put(&self, book: OwnerBook, tracks: &[Track]) {
         *self.lock() = book.of_those_left(tracks);
     }
@@ -117,7 +117,7 @@ impl Pace {
         self.last.map(|(end, _)| end)
     }
 
-    /// What the chore took the last time.
+    /// Duration of the chore when it last ran.
     pub(super) fn cost(&self) -> Duration {
         self.last.map_or(Duration::ZERO, |(_, cost)| cost)
     }
@@ -137,7 +137,7 @@ impl Pace {
     }
 }
 
-/// What is known of the owner of a socket.
+/// Knowledge about the owner of a socket.
 pub(super) enum Known<'b> {
     /// These hold it.
     Owners(&'b [SocketOwner]),
@@ -159,7 +159,7 @@ pub(super) struct OwnerBook {
     held: BTreeMap<u32, OwnerProcess>,
     /// How often the options of a flow were read before this watch, by its cookie.
     reads: BTreeMap<u64, u8>,
-    /// Those that were read last.
+    /// Options read last.
     options: BTreeMap<u64, Options>,
     /// Processor time by process, with the time of its reading.
     cpu_times: BTreeMap<u32, (Instant, Option<Duration>)>,
@@ -180,8 +180,8 @@ impl OwnerBook {
         self.watches = watches;
     }
 
-    /// What is known of these connections, for the next watch. Each of many is looked at by its
-    /// owner's descriptor no more often than its options age.
+    /// The part that concerns these connections, for the next watch. Options of many are read
+    /// through descriptors no more often than they age.
     fn of_those_left(self, tracks: &[Track]) -> Self {
         let left = || tracks.iter().filter(|track| !track.ended);
         let inodes: BTreeSet<u64> = left()
@@ -223,8 +223,8 @@ impl OwnerBook {
         self.owners.unseen_processes()
     }
 
-    /// Who holds the socket with this inode. What is not known yet will be looked up by the next
-    /// [`OwnerBook::refresh`]. A socket without inode has been closed by its owner.
+    /// Owner of the socket with this inode. Unknown ones are looked up by the next
+    /// [`OwnerBook::refresh`]. A socket without an inode has been closed by its owner.
     pub(super) fn known(&mut self, inode: Option<u64>) -> Known<'_> {
         let Some(inode) = inode else {
             return Known::Nobody;

@@ -16,12 +16,12 @@ use super::{Redial, RunSpec, SERVER_SENDS, bulk, bursts, quotes, records, redial
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// Where the server of a workload is.
+/// Address of a workload's server.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote {
     /// Its data address.
     pub address: SocketAddr,
-    /// What opens each connection, where the server asks for it.
+    /// Token that opens each connection, where the server requires it.
     pub token: Option<Token>,
     /// Time within which it must answer.
     pub timeout: Duration,

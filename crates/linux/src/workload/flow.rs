@@ -39,11 +39,11 @@ pub(crate) struct Flow<'s> {
     /// Most bytes of `payload` per write.
     piece_max: usize,
     incoming: Buffer,
-    /// What `sendfile` sends.
+    /// File sent by `sendfile`.
     file: Option<File>,
 }
 
-/// What all flows send: the kernel only reads it.
+/// Payload of all flows: the kernel only reads it.
 static PAYLOAD: LazyLock<Buffer> = LazyLock::new(|| Buffer::new(PIECE_BYTES_MAX as usize));
 
 /// Memory that begins with a page: the kernel copies whole pages faster from there.

@@ -170,7 +170,7 @@ pub enum Phase {
     After,
 }
 
-/// What one end of a workload saw between two looks.
+/// Counters of one end of a workload between two looks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// When it ended, in nanoseconds of the host's monotonic clock.
@@ -192,7 +192,7 @@ pub struct Interval {
     pub sending: Option<Sending>,
 }
 
-/// What the kernel says of the connections of one end as senders, over one interval.
+/// Kernel counters of one end's connections as senders, over one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
     /// Retransmitted segments.
@@ -201,8 +201,8 @@ pub struct Sending {
     pub rtt_us: Option<u64>,
     /// Sum of the connections' congestion windows at the end, in bytes.
     pub cwnd_bytes: Option<u64>,
-    /// What stopped the senders for most of the time: `Application`, `PeerWindow` or
-    /// `SendBuffer` by the kernel's clocks, else `Congestion`.
+    /// The limit of the senders for most of the time: `Application`, `PeerWindow` or `SendBuffer`
+    /// by the kernel's clocks, else `Congestion`.
     pub limit: Option<Limit>,
 }
 
@@ -274,16 +274,16 @@ impl Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// It did what it was told.
+    /// Completed.
     #[default]
     Complete,
-    /// It was told to stop earlier.
+    /// Stopped early.
     Stopped,
-    /// It met the limit of bytes.
+    /// Reached the limit of bytes.
     ByteLimit,
 }
 
-/// What one end of a workload says at its end.
+/// Results of one end of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The measured time: after the warm-up, up to the planned end or the last connection's.
@@ -296,8 +296,8 @@ pub struct Summary {
     pub all_operations: u64,
     /// Congestion control of the sockets at this end, as the kernel names it.
     pub congestion: String,
-    /// What the sockets at this end sent in the measured time; `None` where the kernel does not
-    /// say.
+    /// Counters of the sockets at this end as senders over the measured time; `None` where the
+    /// kernel does not report them.
     #[serde(default)]
     pub sent: Option<SenderOutcome>,
     /// Longest time between two reads of payload at this end in the measured time, in microseconds;
@@ -306,7 +306,7 @@ pub struct Summary {
     pub silence_max_us: Option<u64>,
     /// Why it ended.
     pub ended: Ended,
-    /// What only our own stack can say, at an end that has it.
+    /// Report of our own stack, at an end that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackSummary>,
 }

@@ -46,8 +46,8 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Longest run.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a socket of this process has after it was asked for the congestion control `wanted`: who
-/// lacks `CAP_NET_ADMIN` is refused what the host does not list as allowed.
+/// Congestion control of a socket of this process after `wanted` was requested: without
+/// `CAP_NET_ADMIN`, only those listed as allowed on the host can be set.
 #[cfg(test)]
 pub(crate) fn settable_congestion(wanted: &str) -> String {
     let read = |name: &str| {
@@ -67,7 +67,7 @@ pub(crate) fn settable_congestion(wanted: &str) -> String {
     }
 }
 
-/// What one end must know of a run.
+/// Parameters of a run that one end needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     /// The traffic.

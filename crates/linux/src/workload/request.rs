@@ -82,7 +82,7 @@ pub(super) fn answer_once(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result
 pub(super) struct Pieces<'p> {
     pub(super) count: u32,
     pub(super) bytes: u64,
-    /// Where they differ; then in place of the two above.
+    /// Sizes where they differ; replaces the two above.
     pub(super) sizes: &'p [Bytes],
 }
 

@@ -16,7 +16,7 @@ use crate::sockopt::connection_info;
 pub(super) struct Sent {
     data_segments: u64,
     retransmitted: u64,
-    /// Of the smoothed round-trip times, in microseconds.
+    /// Sum of the smoothed round-trip times, in microseconds.
     rtt_sum_us: u64,
     rtts: u64,
     /// Time with something to send or unacknowledged, and of this the time stopped by the peer's
@@ -27,7 +27,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Of one connection so far; nothing where the kernel does not say.
+    /// Counters of one connection so far; zero where the kernel does not report them.
     pub(super) fn of(stream: &TcpStream) -> Self {
         Self::with_cwnd(stream).0
     }
@@ -102,7 +102,7 @@ impl Sent {
         })
     }
 
-    /// Of both.
+    /// Sum of both.
     pub(super) const fn plus(self, other: Self) -> Self {
         Self {
             data_segments: self.data_segments + other.data_segments,
@@ -115,7 +115,7 @@ impl Sent {
         }
     }
 
-    /// What was sent since `begin`; `None` where no connection was seen.
+    /// The difference from `begin`; `None` where no connection was seen.
     pub(super) fn since(self, begin: Self) -> Option<SenderOutcome> {
         (self.rtts > 0).then(|| SenderOutcome {
             data_segments: self.data_segments.saturating_sub(begin.data_segments),

@@ -30,7 +30,7 @@ pub(super) const GREETING: [u8; 1] = [6];
 /// Time from look to look whether a session without connections has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
-/// What only the client of one run knows; it opens that run's data connections.
+/// Secret of the client of one run; opens that run's data connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(pub [u8; 16]);
 
@@ -48,7 +48,7 @@ impl Token {
     }
 }
 
-/// Who may open the data connections of a run.
+/// Admits the data connections of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     /// The token that must come first.
@@ -57,7 +57,7 @@ pub struct Gate {
     pub client: IpAddr,
 }
 
-/// Where a server takes its connections from.
+/// Source of a server's connections.
 #[derive(Debug)]
 pub enum Source {
     /// A listener that takes everybody, one client after the other, until it is told to stop.

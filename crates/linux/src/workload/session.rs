@@ -60,11 +60,11 @@ struct State {
     failure: Option<Error>,
     meters: Vec<Arc<Meter>>,
     streams: Vec<Weak<TcpStream>>,
-    /// What closed connections sent.
+    /// Counters of closed connections.
     closed: Sent,
-    /// What had been sent at the last look.
+    /// Counters at the last look.
     looked_at: Sent,
-    /// What had been sent when the time that counts began, and when it ended.
+    /// Counters at the end of warm-up, and at the end of the measured time.
     sent_before: Sent,
     sent_until: Option<Sent>,
     listener: Option<Arc<TcpListener>>,
@@ -250,7 +250,7 @@ impl Session {
         state.closed = state.closed.plus(sent);
     }
 
-    /// What was sent in the time that counts, when all flows are gone.
+    /// Counters over the measured time, once all flows are gone.
     pub(crate) fn sent(&self) -> Option<SenderOutcome> {
         let state = self.lock();
         let until = state.sent_until.unwrap_or(state.closed);
@@ -328,7 +328,8 @@ impl Session {
             .for_each(|stream| cut_off(&stream));
     }
 
-    /// What is due at a cut: the end of the warm-up, the end of the run, the end of the grace.
+    /// Handles a boundary of the schedule: the end of the warm-up, of the run, or of the grace
+    /// period.
     fn on_time(&self, schedule: &Schedule, started: Instant, now: Instant) {
         if now >= started + schedule.warmup && !self.measuring.swap(true, Ordering::Relaxed) {
             let mut state = self.lock();

@@ -185,7 +185,7 @@ pub(crate) fn congestion_of(socket: &impl AsFd) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// What a failed read or write on a connection means.
+/// Meaning of a failed read or write on a connection.
 pub(crate) fn flow_error(remote: SocketAddr, source: io::Error) -> Error {
     use io::ErrorKind as Kind;
     let source = match source.downcast::<Error>() {

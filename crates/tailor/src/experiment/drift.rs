@@ -5,7 +5,7 @@
 
 use super::GAIN_MIN;
 
-/// Of eight values without a trend, S is as large as this in one of eleven cases.
+/// Threshold of S: of eight values without a trend, S is as large as this in one of eleven cases.
 const TREND_MIN: usize = 12;
 /// The rank of a slope that lies one standard error above the median one of eight values, whose S
 /// has a standard deviation of 8.1: counted from the median.

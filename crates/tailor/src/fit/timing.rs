@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// then (`bbr_check_full_bw_reached`).
 const DRAINS_AFTER_RTTS: u32 = 8;
 
-/// What is sent between two pauses is a block, and no message, from so much in a look on.
+/// Data sent between two pauses is a block, not a message, from this size per look.
 const BLOCKS_BYTES_MIN: u64 = 100_000;
 /// A program pauses where nothing is sent for so long; its pauses are few where a look holds no
 /// more than these, and waited for up to a bound.
@@ -34,7 +34,7 @@ pub(super) struct Timing {
     pub(super) settle: Duration,
     /// From new connections to the look at them.
     pub(super) warm_up: Duration,
-    /// Of each look.
+    /// Duration of each look.
     pub(super) slice: Duration,
 }
 

@@ -29,17 +29,17 @@ pub struct Unpredicted {
 pub struct Scored {
     /// Which.
     pub label: String,
-    /// What was changed.
+    /// The change.
     pub change: String,
-    /// What the program got before.
+    /// Results before.
     pub before: Measure,
-    /// What it got after.
+    /// Results after.
     pub after: Measure,
-    /// What had been predicted.
+    /// The prediction.
     pub prediction: Prediction,
-    /// What the prediction took, fitting included, in milliseconds.
+    /// Duration of the prediction with its fitting, in milliseconds.
     pub predict_ms: u64,
-    /// What makes its measured numbers doubtful, where anything does.
+    /// Reasons to doubt its measured numbers, if any.
     pub doubts: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ fn error(range: Range, measured: f64) -> f64 {
     (range.value - measured).abs() / measured.max(1e-9)
 }
 
-/// Of goodput, then of the median response time.
+/// Scores of goodput and of the median response time.
 #[must_use]
 pub fn score(scored: &[Scored]) -> [Score; 2] {
     let of = |read: fn(&Scored) -> Option<(Range, f64)>| {

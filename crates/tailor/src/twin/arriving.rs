@@ -18,9 +18,9 @@ const CREST_TIMES: [f64; 9] = [
 /// A crest is what is reached in this share of the time: more is chance, such as of packets that a
 /// host had merged.
 const CREST_SHARE: f64 = 0.02;
-/// Where the rates that are reached in these shares of the time differ by no more than this factor,
-/// and those over twice the time fall short by no more than that one, they are the link's: what is
-/// sent in trains arrives as fast as the slowest link lets it.
+/// The link's rate is taken to be reached where the rates at these shares of the time differ by no
+/// more than this factor, and those over twice the time fall short by no more than the other: data
+/// sent in trains arrives as fast as the slowest link allows.
 const PLATEAU_SHARES: [f64; 2] = [0.02, 0.05];
 const PLATEAU_FACTOR: f64 = 1.055;
 const PLATEAU_LONGER: f64 = 0.92;
@@ -37,11 +37,11 @@ const COUNTED_SHARE: f64 = 0.9;
 const CREST_PAIRS_MIN: usize = 40;
 /// Samples of a twin are no farther apart.
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
-/// What is even and what is not is told within so many round trips, and this time in seconds at
-/// least: over more the rate itself may change.
+/// Evenness is judged within this many round trips, and at least this time in seconds: over more,
+/// the rate itself may change.
 const SWING_RTTS: f64 = 8.0;
 const SWING_TIME_MIN: f64 = 0.25;
-/// Of a shorter round trip looks do not show what arrives within it.
+/// Shortest round trip within which samples show arrivals.
 const SWING_RTT_MIN: f64 = 0.003;
 
 /// The rate at which data arrives where it arrives densest, over the shortest time that holds a
@@ -54,7 +54,7 @@ pub struct Crest {
     pub time: f64,
     /// Full segments that arrive in it.
     pub segments: f64,
-    /// It is reached again and again, and never exceeded by much.
+    /// Reached again and again, and never exceeded by much.
     pub is_plateau: bool,
 }
 
@@ -65,8 +65,8 @@ impl Crest {
     }
 }
 
-/// What arrived over time, of the receiver where it was seen: in seconds since the first look, and
-/// in bytes.
+/// Arrivals over time, at the receiver where it was observed: seconds since the first sample, and
+/// bytes.
 pub(super) fn arrivals(
     close: &[Arrivals],
     (sender, receiver): (Option<&Track>, Option<&Track>),
@@ -170,7 +170,7 @@ pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Optio
     })
 }
 
-/// What is reached in this share of the time.
+/// Rate reached in this share of the time.
 fn reached(rates: &[f64], share: f64) -> Option<f64> {
     let place = (rates.len() as f64 * share) as usize;
     rates

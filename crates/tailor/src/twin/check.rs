@@ -10,9 +10,9 @@ pub const GOODPUT_TOLERANCE: f64 = 0.15;
 /// The same where response times are compared too: the goodput of operations that follow each other
 /// is their mean, in which the few that wait for a processor count in full; no virtual host waits.
 pub const MEAN_TOLERANCE: f64 = 0.3;
-/// Of the median response time.
+/// Tolerance of the median response time.
 pub const RESPONSE_TOLERANCE: f64 = 0.15;
-/// Of the round-trip time, and a time that hosts may take beside it: a virtual host never waits for
+/// Tolerance of the round-trip time, plus a time that hosts may add: a virtual host never waits for
 /// a processor.
 pub const RTT_TOLERANCE: f64 = 0.25;
 const RTT_SLACK: f64 = 300e-6;
@@ -22,7 +22,7 @@ const RESPONSE_SLACK: f64 = 60e-6;
 /// One number at both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// What it is.
+    /// Name of the quantity.
     pub what: &'static str,
     /// Bit/s, or seconds.
     pub seen: f64,

@@ -23,7 +23,7 @@ const CHANGE_FACTOR: f64 = 6.0;
 const LOOK_MIN: Duration = Duration::from_millis(400);
 const LOOK_RTTS_MIN: f64 = 30.0;
 
-/// What is varied until it fits.
+/// Parameters varied by the fit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
     /// In bit/s, both ways.
@@ -32,7 +32,7 @@ pub(super) struct Draft {
     pub(super) rtt: f64,
     /// In front of the wire, in packets of the MTU.
     pub(super) queue_pkts: f64,
-    /// Of the packets from client to server, and back.
+    /// Loss from client to server, and back.
     pub(super) loss: [f64; 2],
     pub(super) mtu: u64,
     pub(super) hosts: Hosts,
@@ -96,7 +96,7 @@ impl Times {
 /// How often a run is asked whether it carries too much.
 const SLICES: u32 = 10;
 
-/// What a handshake takes on the wire both ways, in bits: two headers with all options.
+/// Bits on the wire of a handshake, both ways: two headers with all options.
 const HANDSHAKE_BITS: f64 = 2.0 * 60.0 * 8.0;
 
 impl Draft {

@@ -24,7 +24,7 @@ const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
 /// Rates that are tried, each so many times the one before.
 const RATE_STEP: f64 = 1.4;
-/// Of messages, whose answers tell little of the rate.
+/// Step of the rate for messages, whose responses tell little of it.
 const RATE_STEP_MESSAGES: f64 = 2.0;
 /// Above so many times what was carried, how fast the path is does not show.
 const RATE_FACTOR_MAX: f64 = 60.0;
@@ -41,9 +41,9 @@ const BASIN_DISTANCE: f64 = 15.0;
 const PLAUSIBLE: f64 = 9.0;
 /// One in each of the numbers that are compared.
 const GOOD_DISTANCE: f64 = 6.0;
-/// Where no queue was seen to overflow, it is taken to hold so many products of rate and time.
+/// Queue size, in bandwidth-delay products, where none was seen to overflow.
 const QUEUE_BDPS: f64 = 1.0;
-/// What hosts and an emulator add to a round-trip time, now and then.
+/// Noise that hosts and an emulator add to a round-trip time.
 const TIME_NOISE: f64 = 60e-6;
 /// Looks at a connection with losses differ by so much more, squared.
 const LOSS_VARIANCE: f64 = 5.0;
@@ -53,9 +53,9 @@ const SWING_NOISE: f64 = 0.03;
 /// may be late by, in seconds.
 const STALL: f64 = 0.035;
 const TICK: f64 = 0.006;
-/// Of a program that writes at a pace.
+/// Write sizes of a program that writes at a pace.
 const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
-/// Where blocks overflow a queue, looks between them do not show how long it was.
+/// Queue sizes tried where blocks overflow a queue: samples between them do not show its length.
 const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
 /// A path is taken to be full where congestion control is the limit for so much of the time, so
 /// many packets stand in the queue, and a twin is no farther off than three units in each of three
@@ -63,7 +63,7 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
-/// Where packets are lost, so many have to stand in it that it can have lost them.
+/// Where packets are lost, a queue of this many can have dropped them.
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
@@ -83,7 +83,7 @@ pub(super) struct Fitted {
     pub(super) distance: f64,
 }
 
-/// What fits.
+/// Parameters that fit.
 #[derive(Clone, Debug)]
 pub(super) struct Fits {
     pub(super) best: Fitted,
@@ -100,7 +100,7 @@ struct Search<'s> {
     tried: Vec<Fitted>,
     runs: usize,
     seeds: usize,
-    /// That went through all runs so far, about.
+    /// Packets of all runs so far, estimated.
     packets: f64,
     /// Drafts that are to be tried, with what they are worse by beforehand.
     waiting: Vec<(Draft, f64)>,

@@ -8,18 +8,18 @@ use super::observables::{Observables, Pair};
 use super::{CannotKnow, Tweak};
 use crate::subject::Look;
 
-/// What is told of single sockets by samples is not taken from here, and no twin has other
-/// connections from which it could know a path.
+/// Settings not taken over: they are reported for single sockets by samples, or concern knowledge
+/// of the path from other connections, which no twin has.
 const NOT_TAKEN: &[&str] = &[
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_no_metrics_save",
 ];
 /// The shortest time that Linux delays an ACK, in seconds.
 const DELAYED_ACK_MIN: f64 = 0.04;
-/// What both engines have where nothing was seen of an end.
+/// Congestion control of both engines for an end that was not observed.
 const CONGESTION: &str = "cubic";
 
-/// Of the client and of the server.
+/// Settings of client and server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Hosts {
     pub(super) client: Settings,
@@ -41,7 +41,7 @@ impl Hosts {
         }
     }
 
-    /// As both ends show themselves; an end that was not seen is like Linux by default.
+    /// Settings as observed; an end that was not observed is Linux by default.
     pub(super) fn seen(look: &Look, main: &Pair<'_>, here: End) -> Self {
         let mut hosts = Self::default();
         take(hosts.of(here), &look.here, Some(main.here));
@@ -150,7 +150,7 @@ fn take(settings: &mut Settings, recording: &Recording, track: Option<&Track>) {
     }
 }
 
-/// Of an end that was not seen, what the other one agreed with it.
+/// Infers the settings of an unobserved end from those agreed with the other.
 fn guess(settings: &mut Settings, other: &Track) {
     put(settings, "congestion", KnobValue::Name(CONGESTION.into()));
     let Some(last) = other.samples.last() else {

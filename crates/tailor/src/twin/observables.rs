@@ -12,13 +12,13 @@ use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
 const TRAIN_FACTOR: f64 = 1.3;
-/// What comes as evenly as this comes without pauses.
+/// Largest ratio of arrival rates that counts as even.
 const EVEN_FACTOR: f64 = 1.15;
-/// Of the trains of a window that is this much longer than the time over which they are looked at.
+/// Quantile of the packets in flight that is taken as the window of trains.
 const WINDOW_SHARE: f64 = 0.8;
 const WINDOW_FACTOR: f64 = 1.5;
-/// Where nothing but its program was the limit for more of the time, a sender is not as fast as it
-/// could be.
+/// A sender that TCP or the path limits for less than this share of the time is limited by its
+/// program.
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
 /// A program waits for room in its send buffer where that is the limit for so much of the time.
 const FULL_BUFFER_SHARE: f64 = 0.1;
@@ -40,7 +40,7 @@ pub struct Way {
     pub segments_per_s: f64,
 }
 
-/// What connections show, recorded or in a twin, by which the two are compared.
+/// Observable properties of connections, recorded or in a twin, by which the two are compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observables {
     /// How long was looked.
@@ -100,7 +100,7 @@ pub struct Observables {
     pub unread_share: Option<f64>,
     /// How old the connection was when the look began.
     pub age: Duration,
-    /// What the program got.
+    /// Results of the program.
     pub measure: Measure,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Pair<'r> {
 }
 
 impl Observables {
-    /// What `look` shows of the connections of `place`; `None` where there are none.
+    /// The observables of the connections of `place` in `look`; `None` where there are none.
     #[must_use]
     pub fn of(look: &Look, place: Place) -> Option<Self> {
         let pairs = pairs(look, place);
@@ -264,8 +264,7 @@ impl Observables {
             .is_some_and(|crest| crest.is_plateau && crest.rate() < EVEN_FACTOR * self.mean_bps())
     }
 
-    /// What the path carries at least, in bit/s of payload: what it was seen to carry over the time
-    /// of a short train.
+    /// Lower bound of the path's rate in bit/s of payload: the rate seen over a short train.
     #[must_use]
     pub fn at_least_bps(&self) -> f64 {
         let crest = self.crest.filter(|crest| crest.is_plateau);
@@ -279,7 +278,7 @@ impl Observables {
         self.main().bps / self.connections.max(1) as f64
     }
 
-    /// What queues add to the smallest round-trip time, the median.
+    /// Median queueing delay: what queues add to the smallest round-trip time.
     #[must_use]
     pub fn queue_time(&self) -> Option<f64> {
         Some((self.srtt? - self.min_rtt?).max(0.0))
@@ -331,7 +330,7 @@ fn sent(track: &Track) -> u64 {
     grown(track, |s| s.bytes_acked)
 }
 
-/// What a counter grew by from the first sample to the last.
+/// Growth of a counter from the first sample to the last.
 fn grown(track: &Track, read: fn(&FlowSample) -> Option<u64>) -> u64 {
     let first = track.samples.first().and_then(read);
     let ends = first.zip(track.samples.last().and_then(read));
@@ -483,7 +482,7 @@ impl Losses {
     }
 }
 
-/// What the connections sent and received at this end.
+/// Bytes sent and received by the connections at this end.
 fn ways(look: &Look, pairs: &[Pair<'_>]) -> [Way; 2] {
     let seconds = look
         .here

@@ -263,7 +263,7 @@ impl Route {
         without(self) == expected
     }
 
-    /// Where it leads.
+    /// Destination of the route.
     #[must_use]
     pub fn destination(&self) -> Option<Destination> {
         let address = self.attributes.get(&RTA_DST).map(Vec::as_slice);
