@@ -44,7 +44,7 @@ pub struct Config {
     pub send_buffer_bytes_max: u32,
     /// Bytes to which a receive buffer may grow (Linux `tcp_rmem`, third value: 32 MiB).
     pub recv_buffer_bytes_max: u32,
-    /// What all connections together may keep of received and of written data.
+    /// Memory that all connections together may use for received and written data.
     pub memory: MemoryBudget,
     /// Most connections and listeners.
     pub connections_max: u32,

@@ -19,7 +19,7 @@ const PERIOD_NANOS: u64 = 64 * 1_000_000_000;
 const PERIODS_MAX: u64 = 2;
 const COUNTER_MASK: u64 = 0x1f;
 const HASH_MASK: u64 = 0xff_ffff;
-/// What three bits can tell of the peer's MSS: the common ones, and what is safe below them.
+/// MSS values that three bits encode: common ones, and safe ones below them.
 const MSS: [u16; 8] = [64, 536, 1220, 1300, 1400, 1440, 1460, 8960];
 
 /// Lowest bits of a timestamp that hold options.
@@ -36,14 +36,14 @@ pub(crate) struct Cookies {
     hash: KeyedHash,
 }
 
-/// What the peer's SYN offered, as far as timestamps can hold it.
+/// Options offered in the peer's SYN, as far as a timestamp can hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CookieOptions {
     /// Shift of its windows.
     pub(crate) window_scale: Option<u8>,
-    /// It accepts SACK.
+    /// SACK permitted.
     pub(crate) sack: bool,
-    /// It asked for ECN, and we agreed.
+    /// ECN requested by the peer, and agreed.
     pub(crate) ecn: bool,
 }
 

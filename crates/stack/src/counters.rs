@@ -8,9 +8,9 @@ pub struct Counters {
     pub segments_in: u64,
     /// Segments that went out (`TcpOutSegs`).
     pub segments_out: u64,
-    /// Of these, the ones with payload, those of closed connections included.
+    /// Of these, segments with payload, including those of closed connections.
     pub data_segments_out: u64,
-    /// Of these, the ones that were retransmitted (`TcpRetransSegs`).
+    /// Of these, retransmissions (`TcpRetransSegs`).
     pub segments_retransmitted: u64,
     /// Packets for an address that is not the host's.
     pub not_for_us: u64,
@@ -86,7 +86,7 @@ pub struct Counters {
     pub timed_out: u64,
     /// ICMP errors about our connections.
     pub icmp_errors: u64,
-    /// Of these, the ones whose sequence number was not in flight (RFC 5927).
+    /// Of these, errors that quote a sequence number outside of the flight (RFC 5927).
     pub icmp_ignored: u64,
     /// Packets that came back too big.
     pub too_big: u64,

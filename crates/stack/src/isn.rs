@@ -12,7 +12,7 @@ use crate::keyed_hash::{KeyedHash, Keys};
 /// RFC 6528 section 3: the clock counts up every 4 microseconds.
 const NANOS_PER_COUNT: u64 = 4_000;
 
-/// Where connections begin.
+/// Generator of initial sequence numbers.
 #[derive(Debug)]
 pub(crate) struct InitialSequence {
     sequence: KeyedHash,
@@ -38,9 +38,9 @@ impl InitialSequence {
         SeqNum::new(clock.wrapping_add(hash) as u32)
     }
 
-    /// What is added to our clock in timestamps: one offset per pair of hosts, so that timestamps
-    /// of successive connections still rise, on which the reuse of TIME-WAIT relies (RFC 6191;
-    /// Linux `secure_tcp_ts_off`).
+    /// Offset of timestamps from our clock: one per pair of hosts, so that timestamps of successive
+    /// connections keep increasing, on which the reuse of TIME-WAIT relies (RFC 6191; Linux
+    /// `secure_tcp_ts_off`).
     pub(crate) fn timestamp_offset(&self, local: IpAddr, remote: IpAddr) -> u32 {
         self.timestamps.of_hosts(local, remote) as u32
     }

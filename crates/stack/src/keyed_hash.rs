@@ -8,7 +8,7 @@ use base::Rng;
 use crate::host::Secret;
 use siphasher::sip::SipHasher24;
 
-/// Where the keys of a host come from: a secret, or for simulations its seed.
+/// Source of a host's keys: a secret, or for simulations a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
     seed: u64,

@@ -15,8 +15,8 @@ use crate::host::Spread;
 
 const TCP_HEADER_BYTES: u16 = 20;
 const V4_HEADER_BYTES: u16 = 20;
-/// What nobody reports below without being a forger (Linux `min_pmtu`); what reports less gets
-/// packets of this size that may be fragmented.
+/// Smallest MTU believed in ICMP reports (Linux `min_pmtu`); smaller reports lead to packets of
+/// this size that may be fragmented.
 const V4_REPORTED_MIN: u16 = 552;
 /// Every IPv6 link carries it (RFC 8200 section 5).
 const V6_MIN: u16 = 1280;
@@ -59,7 +59,7 @@ pub(crate) struct TooBig {
     pub(crate) next: u64,
 }
 
-/// What decides whether a probe may leave now.
+/// Conditions under which a probe may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeConditions {
     /// Nothing is lost or reordered (`CongestionState::Open`), and the peer sends in order.
@@ -102,7 +102,7 @@ struct Probe {
     end: u64,
 }
 
-/// What ICMP reported.
+/// MTU reported by ICMP.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     mtu: u16,
@@ -110,10 +110,10 @@ struct Reported {
     limit: Spread,
 }
 
-/// What is known of the path MTU.
+/// State of path MTU discovery.
 #[derive(Debug)]
 pub(crate) struct MtuState {
-    /// Of the interface, and of the peer's MSS.
+    /// Upper bound: the interface's MTU, and the peer's MSS.
     ceiling: u16,
     ip_header: u16,
     discovery: bool,
@@ -122,8 +122,8 @@ pub(crate) struct MtuState {
     /// Bytes of TCP options in each segment, which the base of a search does not count.
     options: u16,
     reported: Option<Box<Reported>>,
-    /// What ICMP reported below what has already passed, with the offset of the quoted segment:
-    /// believed when that segment times out (RFC 5927 section 7.2).
+    /// MTU reported by ICMP that is below what has already passed, with the offset of the quoted
+    /// segment: believed when that segment times out (RFC 5927 section 7.2).
     doubtful: Option<Box<(u16, u64)>>,
     /// Packets that ICMP wants smaller than a host sends them: routers may cut them.
     may_fragment: bool,
@@ -449,7 +449,7 @@ impl MtuState {
         }
     }
 
-    /// What a router without a statement may mean by "too big".
+    /// Next plateau below, for routers that report "too big" without an MTU.
     fn plateau(&self) -> u16 {
         let mtu = self.mtu();
         PLATEAUS

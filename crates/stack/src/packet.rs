@@ -38,11 +38,11 @@ pub struct Packet {
     pub hop_limit: u8,
     /// Not to be sent before this time (pacing); `Instant::ZERO` where it may go at once.
     pub not_before: Instant,
-    /// What it carries.
+    /// Body.
     pub body: Body,
 }
 
-/// What a packet carries.
+/// Body of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// TCP.
@@ -54,7 +54,7 @@ pub enum Body {
 /// An ICMP error about one of our segments (RFC 792, RFC 4443), as far as TCP uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
-    /// What is wrong.
+    /// Kind of error.
     pub kind: IcmpKind,
     /// Our end, as the quoted segment names it.
     pub local: SocketAddr,
@@ -64,13 +64,13 @@ pub struct IcmpError {
     pub seq: SeqNum,
 }
 
-/// What an ICMP error says.
+/// Kind of ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IcmpKind {
     /// A packet exceeded the MTU of the next hop (0 where it is not told).
     TooBig {
-        /// That MTU in bytes.
+        /// MTU of the next hop, in bytes.
         mtu: u32,
     },
     /// Soft: network or host unreachable (RFC 9293 section 3.9.2.2).
@@ -96,7 +96,8 @@ pub struct Segment {
     pub flags: TcpFlags,
     /// The window as it stands in the header, already shifted.
     pub window: u16,
-    /// Where urgent data end, in bytes behind `seq`; counts where URG is set.
+    /// Urgent pointer: the offset from `seq` to the end of urgent data, in bytes; valid where URG
+    /// is set.
     pub urgent: u16,
     /// The options.
     pub options: SegmentOptions,
@@ -113,7 +114,7 @@ pub struct SegmentOptions {
     pub mss: Option<u16>,
     /// Shift of its windows (RFC 7323 section 2); only with SYN.
     pub window_scale: Option<u8>,
-    /// It accepts SACK (RFC 2018); only with SYN.
+    /// SACK permitted (RFC 2018); in a SYN only.
     pub sack_permitted: bool,
     /// Its clock and the echo of ours (RFC 7323 section 3).
     pub timestamps: Option<Timestamps>,
@@ -397,8 +398,9 @@ impl Payload {
         *self = self.split_off(bytes);
     }
 
-    /// What is left of `before` bytes keeps no more memory alive than it needs: a slice keeps all
-    /// of the block that it was cut from, of which a peer would otherwise pay for one byte.
+    /// Copies what is left of `before` bytes if a slice would keep much more memory alive than it
+    /// needs: it holds the whole block that it was cut from, of which a peer would be charged one
+    /// byte.
     pub(crate) fn release_rest(&mut self, before: u32) {
         if before - self.len > REST_BYTES_MAX {
             *self = Bytes::from(self.to_vec()).into();

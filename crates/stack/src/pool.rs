@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use crate::host::{PoolSize, SocketId};
 
-/// What describes one buffer in memory (seed: `NetBurner`; 164 + 1548 = 1712 bytes).
+/// Memory of one buffer's descriptor (seed: `NetBurner`; 164 + 1548 = 1712 bytes).
 const DESCRIPTOR_BYTES: u32 = 164;
 
-/// What [`Host::pool`](crate::Host::pool) reports.
+/// State of a pool, from [`Host::pool`](crate::Host::pool).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolState {
@@ -23,21 +23,21 @@ pub struct PoolState {
     pub low_watermark: u32,
     /// Bytes that one takes in memory, with its descriptor.
     pub buffer_bytes: u32,
-    /// Who holds how many, of those that hold any.
+    /// Buffers by owner, for owners with any.
     pub by_owner: Vec<PoolOwner>,
     /// Times that a buffer was wanted and none was free.
     pub refused: u64,
 }
 
-/// What one connection holds of a pool, in buffers.
+/// Buffers of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolOwner {
     /// The connection.
     pub socket: SocketId,
-    /// Of data that was received and is unread or out of order.
+    /// Buffers of received data, unread or out of order.
     pub received: u32,
-    /// Of data that was written and is not acknowledged.
+    /// Buffers of written, unacknowledged data.
     pub sent: u32,
 }
 
@@ -126,7 +126,7 @@ impl Pool {
         self.set_held(id, 0, 0);
     }
 
-    /// What is in it, in the order of the sockets.
+    /// State of the pool, in order of sockets.
     pub(crate) fn state(&self) -> PoolState {
         let Some(size) = self.size else {
             return PoolState::default();

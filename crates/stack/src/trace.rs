@@ -99,7 +99,7 @@ impl Debug for TraceValue<'_> {
 type Visitor<'v> = dyn FnMut(&'static str, TraceValue<'_>) + 'v;
 
 impl TraceEvent<'_> {
-    /// What happened, such as `packet-sent`.
+    /// Name of the event, such as `packet-sent`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

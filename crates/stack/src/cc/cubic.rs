@@ -15,7 +15,7 @@ use super::{AckSample, CongestionControl, Window, growth_credit, micros};
 
 /// The constant C, 0.4 packets per cubic second, in 1/1024.
 const C_1024: u64 = 410;
-/// What a reduction leaves of the window, 0.7, in 1/1024.
+/// Multiplicative decrease factor, 0.7, in 1/1024.
 const BETA_1024: u64 = 717;
 /// Packets to be acknowledged per packet of window, in 1/8, so that a flow with this beta grows
 /// like Reno: 8/3 (1 + beta) / (1 - beta) (RFC 9438 section 4.3).
@@ -54,7 +54,7 @@ struct Epoch {
     origin: u32,
     /// Packets acknowledged towards the next one of `reno_window`.
     acked: u64,
-    /// What the window of Reno would be by now.
+    /// Estimate of Reno's window.
     reno_window: u32,
 }
 

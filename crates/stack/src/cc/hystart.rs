@@ -98,7 +98,7 @@ impl Detector {
 struct Round {
     start: Instant,
     last_ack: Instant,
-    /// What was sent when it began.
+    /// End of the round: the data sent when it began.
     end: u64,
     delay_min: u64,
     samples: u32,

@@ -46,7 +46,7 @@ pub struct Window {
     pub max_packets_out: u32,
     /// Credit towards the next packet in congestion avoidance (Linux `snd_cwnd_cnt`).
     pub credit: u32,
-    /// It never exceeds this.
+    /// Upper bound of the window.
     pub clamp: u32,
 }
 
@@ -123,7 +123,7 @@ pub struct RateSample {
     pub losses: u32,
 }
 
-/// What one ACK said.
+/// Information from one ACK.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AckSample {
@@ -158,7 +158,7 @@ pub struct AckSample {
     pub next: u64,
     /// State of loss recovery after this ACK.
     pub state: CongestionState,
-    /// It carried ECE (RFC 3168).
+    /// The ACK carried ECE (RFC 3168).
     pub ece: bool,
     /// Payload of a full segment.
     pub mss: u32,
@@ -223,7 +223,7 @@ pub trait CongestionControl: Debug + Send {
         true
     }
 
-    /// What BBR knows, for the flow record.
+    /// BBR's state, for the flow record.
     fn bbr(&self) -> Option<BbrState> {
         None
     }

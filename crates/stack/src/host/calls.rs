@@ -358,9 +358,9 @@ impl Host {
         result
     }
 
-    /// What waits for company leaves, where Nagle's algorithm is off: the application asked for no
-    /// delay or for no cork, perhaps not for the first time (Linux `__tcp_sock_set_nodelay`,
-    /// `__tcp_sock_set_cork`). [`Host::set`] does it by itself.
+    /// Sends held segments where Nagle's algorithm is off: for applications that set `TCP_NODELAY`
+    /// or clear `TCP_CORK`, also repeatedly (Linux `__tcp_sock_set_nodelay`,
+    /// `__tcp_sock_set_cork`). [`Host::set`] calls it.
     pub fn push(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.push(now, &mut self.shared);
@@ -421,7 +421,7 @@ impl Host {
         self.sockets.look(id).map(Connection::settings)
     }
 
-    /// What a listener gives to the connections to come.
+    /// Settings that a listener passes on to new connections.
     #[must_use]
     pub fn listener_settings(&self, id: SocketId) -> Option<&SocketSettings> {
         self.sockets
@@ -477,7 +477,7 @@ impl Host {
             .map(|connection| connection.sample(now))
     }
 
-    /// What has arrived at either end of a connection so far.
+    /// Bytes that have arrived at either end of a connection so far.
     #[must_use]
     pub fn arrived(&self, id: SocketId) -> Option<Arrived> {
         self.sockets.look(id).map(Connection::arrived)

@@ -10,7 +10,7 @@ use base::{Instant, Limit};
 
 use crate::profile::Profile;
 
-/// What a host is made of. It begins with [`HostConfig::of`], and grows.
+/// Configuration of a host. Start from [`HostConfig::of`]; fields will be added.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HostConfig {
@@ -28,7 +28,7 @@ pub struct HostConfig {
     pub secret: Option<Secret>,
     /// Settings of connections that name none.
     pub settings: SocketSettings,
-    /// What is the same for all connections.
+    /// Settings shared by all connections.
     pub system: HostSettings,
 }
 
@@ -105,7 +105,7 @@ pub struct HostSettings {
     pub coarse_above_ticks: u32,
     /// Shared packet buffers; `None`: memory is bounded by the connections' buffers alone.
     pub pool: Option<PoolSize>,
-    /// What all connections together may keep of received and of written data.
+    /// Memory that all connections together may use for received and written data.
     pub memory: MemoryBudget,
     /// Ephemeral ports, first and last (RFC 6056).
     pub ports: (u16, u16),
@@ -167,7 +167,7 @@ pub struct PoolSize {
     pub buffers: u32,
     /// Bytes of each.
     pub buffer_bytes: u32,
-    /// Of these, kept for other uses (serial ports).
+    /// Of these, reserved for other uses (serial ports).
     pub reserved: u32,
 }
 
@@ -265,7 +265,7 @@ pub enum WriteError {
     NotConnected,
     /// This side has closed, or there is no such connection.
     Closed,
-    /// It broke.
+    /// The connection failed.
     Failed(Failure),
 }
 
@@ -277,7 +277,7 @@ pub enum ReadError {
     Empty,
     /// There is no such connection.
     Closed,
-    /// It broke.
+    /// The connection failed.
     Failed(Failure),
 }
 

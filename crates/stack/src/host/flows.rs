@@ -27,7 +27,7 @@ struct Used {
 pub(super) struct Flows {
     key: SipHasher13,
     sockets: HashTable<Used>,
-    /// What was found last: packets of a connection come in trains.
+    /// The latest lookup: packets of a connection come in trains.
     recent: Option<(Ends, u32)>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Listener {
     pub(crate) accept_queue: VecDeque<SocketId>,
 }
 
-/// What becomes of a SYN.
+/// Treatment of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SynDisposition {
     /// A connection in SYN-RECEIVED begins.

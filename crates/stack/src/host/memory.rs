@@ -15,7 +15,7 @@ use base::Instant;
 
 use super::config::MemoryBudget;
 
-/// What a packet takes beside its bytes: its descriptor, and its place in the queues.
+/// Memory of a packet beside its bytes: its descriptor, and its place in the queues.
 const PACKET_BYTES: u64 = 256;
 /// More than any packet takes, a GSO packet of the smallest segments included.
 const PLENTY_BYTES: u64 = 128 << 20;
@@ -37,9 +37,9 @@ const SEARCH_SLOTS_MAX: u32 = 1024;
 /// Memory of one connection that its host knows of, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Of received data that was not read.
+    /// Memory of received, unread data.
     received: u32,
-    /// Of written data that was not acknowledged.
+    /// Memory of written, unacknowledged data.
     sent: u32,
 }
 
@@ -120,7 +120,7 @@ impl Search {
         (0..all.min(SEARCH_SLOTS_MAX)).map(move |step| (begin + step) % all)
     }
 
-    /// It has looked at so many of all slots.
+    /// Called after `looked` of all slots were searched.
     fn on_searched(&mut self, now: Instant, looked: u32, all: u32, has_given: bool) {
         // A small host begins anew each time, with those that were opened first.
         self.next = match all {
@@ -139,7 +139,7 @@ impl Search {
     }
 }
 
-/// What the host lets a connection take.
+/// Memory that the host grants to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// Whatever its own buffer allows.
@@ -159,7 +159,8 @@ impl Grant {
     }
 }
 
-/// What `packets` with `payload` bytes in all take, where the connection's own rule says `charge`.
+/// Memory of `packets` with `payload` bytes in total, which the connection's own rule counts as
+/// `charge`.
 pub(crate) fn memory_of(charge: u32, payload: u64, packets: u64) -> u64 {
     u64::from(charge).max(payload + packets * PACKET_BYTES)
 }

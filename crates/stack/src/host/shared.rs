@@ -29,7 +29,7 @@ const OUTBOX_KEPT: usize = 256;
 pub(crate) struct Queued {
     /// Whose it is; `None`: it belongs to no connection.
     pub(crate) socket: Option<SocketId>,
-    /// What it counts there; 0 until it is there.
+    /// Bytes counted there; 0 before it is queued.
     pub(crate) bytes: u32,
     pub(crate) packet: Packet,
 }
@@ -45,7 +45,7 @@ impl Queued {
     }
 }
 
-/// Where a bare ACK waits in the local queue, until the driver asks for packets.
+/// Place of a bare ACK in the local queue, until the driver asks for packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingAck {
     batch: u64,
@@ -158,7 +158,7 @@ impl Shared {
         may
     }
 
-    /// Where the packet that was queued last waits.
+    /// Place of the packet that was queued last.
     pub(crate) fn last_place(&self) -> Option<WaitingAck> {
         let place = u32::try_from(self.outbox.len()).ok()?;
         Some(WaitingAck {

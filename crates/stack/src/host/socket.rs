@@ -8,7 +8,7 @@ use super::config::{Event, Failure, SocketId};
 use super::memory::{Grant, Held};
 use super::shared::Shared;
 
-/// Who has a connection.
+/// Owner of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The application that opened it.
@@ -21,7 +21,7 @@ enum Owner {
     Acceptor,
 }
 
-/// What an application waits for that has more to write.
+/// Event for which an application with more to write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// For nothing.
@@ -49,7 +49,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// That of a connection which an application opens, or of one that came to `listener`.
+    /// Socket of a connection opened by an application, or accepted by `listener`.
     pub(crate) const fn new(id: SocketId, listener: Option<SocketId>) -> Self {
         Self {
             id,
@@ -82,8 +82,8 @@ impl Socket {
         }
     }
 
-    /// It is established, or the attempt has failed: its listener, which counts it as half open no
-    /// longer. It is named once.
+    /// Called when the connection is established, or the attempt has failed; returns, once, the
+    /// listener that counts it as half open.
     pub(crate) fn leave_half_open(&mut self) -> Option<SocketId> {
         let listener = self.half_open_of()?;
         self.owner = Owner::Listener(listener);
@@ -166,12 +166,12 @@ impl Socket {
         self.told_readable = has_more;
     }
 
-    /// What the application waits for after a write.
+    /// Records the event for which the application waits after a write.
     pub(crate) const fn on_write(&mut self, writer: Writer) {
         self.writer = writer;
     }
 
-    /// What the application waits for in order to write.
+    /// Event for which the application waits in order to write.
     pub(crate) const fn writer(&self) -> Writer {
         self.writer
     }
@@ -193,7 +193,7 @@ impl Socket {
         self.writer == Writer::AwaitsPool && !core::mem::replace(&mut self.is_pool_waiter, true)
     }
 
-    /// It is its turn to take buffers of the pool.
+    /// Its turn to take buffers of the pool.
     pub(crate) fn on_pool_turn(&mut self) {
         self.is_pool_waiter = false;
         if self.writer == Writer::AwaitsPool {

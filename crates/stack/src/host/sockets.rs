@@ -9,7 +9,7 @@ use super::flows::Ends;
 use super::{Listener, TimeWait};
 use crate::tcp::Connection;
 
-/// What is in a slot.
+/// Contents of a slot.
 #[derive(Debug)]
 pub(super) enum Kind {
     Free,

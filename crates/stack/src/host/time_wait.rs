@@ -33,14 +33,14 @@ pub(crate) struct TimeWait {
     pub(crate) answers_per_second: u32,
 }
 
-/// What a segment does there.
+/// Treatment of a segment in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeWaitDisposition {
     /// The peer missed our ACK: it hears it again, and the time starts anew.
     AckAndRestart,
     /// The time starts anew without an answer.
     Restart,
-    /// It is answered with an ACK.
+    /// Answer with an ACK.
     Ack,
     /// Nothing.
     Ignore,

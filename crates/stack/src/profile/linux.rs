@@ -156,7 +156,8 @@ const fn acks(version: LinuxVersion) -> Acks {
     }
 }
 
-/// What `SO_SNDBUF` and `SO_RCVBUF` may ask for: `net.core.wmem_max`, `rmem_max` (rule 0.3).
+/// Largest size that `SO_SNDBUF` and `SO_RCVBUF` accept: `net.core.wmem_max`, `rmem_max` (rule
+/// 0.3).
 const fn request_max(version: LinuxVersion) -> u32 {
     match version {
         LinuxVersion::V6_12 => 212_992,

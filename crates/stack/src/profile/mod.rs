@@ -41,9 +41,9 @@ pub struct Profile {
     pub name: &'static str,
     /// Which stack it is, in a sentence.
     pub about: &'static str,
-    /// What each connection starts with.
+    /// Initial settings of each connection.
     pub settings: SocketSettings,
-    /// What all connections of a host share.
+    /// Settings shared by all connections of a host.
     pub system: HostSettings,
     /// Connections that may wait at a listener to be accepted.
     pub backlog: u32,

@@ -8,8 +8,8 @@ use base::settings::{Accounting, Nagle, Push, SocketSettings};
 /// Payload of a buffer where the profile does not count in buffers: the MSS of Ethernet.
 const PAYLOAD_BYTES: u32 = 1460;
 
-/// As much data per packet as possible (NB1, NB35): Nagle on, no partial segment before the
-/// application turns push on again or closes.
+/// Bulk transfer (NB1, NB35): as much data per packet as possible. Nagle on, and no partial segment
+/// before the application turns push on again or closes.
 pub const fn bulk(settings: &mut SocketSettings) {
     nagle_on(settings);
     settings.small_writes.push = Push::Never;

@@ -17,7 +17,7 @@ use super::{AckInput, AckOutcome, LossRecovery, REORDERING_MAX};
 use crate::cc::AckSample;
 use crate::progress::Mark;
 
-/// What is known of the ACK that is being processed.
+/// State during the processing of one ACK.
 #[derive(Debug)]
 pub(super) struct Pass {
     pub(super) now: Instant,
@@ -71,7 +71,7 @@ impl SentSpan {
     }
 }
 
-/// Who hears of each piece of the stream that arrives, whichever way the peer tells of it.
+/// Listeners for newly delivered data, cumulatively acknowledged or SACKed.
 struct Arrivals<'a> {
     /// The recovery ends when this is acknowledged.
     high: u64,

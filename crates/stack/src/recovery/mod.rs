@@ -47,7 +47,7 @@ use window::Usage;
 /// Largest degree of reordering that is learned (Linux `tcp_max_reordering`).
 const REORDERING_MAX: u32 = 300;
 
-/// What an ACK segment says to the sender, after the connection has found it acceptable.
+/// The content of an ACK for the sender, once the connection has accepted it.
 #[derive(Clone, Debug)]
 pub(crate) struct AckInput<'a> {
     pub(crate) now: Instant,
@@ -70,7 +70,7 @@ pub(crate) struct AckInput<'a> {
     pub(crate) has_new_data: bool,
 }
 
-/// What came of it.
+/// Result of an ACK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckOutcome {
     /// Bytes newly acknowledged cumulatively (SYN and FIN counted).
@@ -79,7 +79,7 @@ pub(crate) struct AckOutcome {
     pub(crate) delivered: u32,
     /// Packets newly marked lost.
     pub(crate) lost: u32,
-    /// It was a duplicate ACK.
+    /// Duplicate ACK.
     pub(crate) is_duplicate: bool,
     /// Something that was lost or limited may go now: ask `poll_retransmit` and `allowance`.
     pub(crate) may_send: bool,
@@ -96,7 +96,7 @@ pub(crate) enum RecoveryTimer {
     Reorder,
 }
 
-/// What to send on a tail-loss probe.
+/// Content of a tail-loss probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One segment of new data, if there is one and the peer's window allows it, whatever the
@@ -111,7 +111,7 @@ pub(crate) enum Probe {
     None,
 }
 
-/// What recovery counts since the connection began.
+/// Counters of loss recovery since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryStats {
@@ -152,13 +152,13 @@ pub struct RecoveryStats {
 struct TailProbe {
     /// `next` when the probe left.
     high: Mark,
-    /// It retransmitted the last segment.
+    /// The probe retransmitted the last segment.
     is_retransmit: bool,
     /// The connection was told to send one.
     is_due: bool,
 }
 
-/// What is remembered of a reduction of the window.
+/// Record of a window reduction.
 #[derive(Clone, Debug, Default)]
 struct Reduction {
     prr: Prr,
@@ -214,7 +214,7 @@ pub(crate) struct LossRecovery {
 }
 
 impl LossRecovery {
-    /// Of a connection that is not established yet. `mss`: payload of a full segment.
+    /// For a connection that is not established yet. `mss`: payload of a full segment.
     pub(crate) fn new(
         settings: &Arc<SocketSettings>,
         mss: u32,
@@ -254,7 +254,7 @@ impl LossRecovery {
         }
     }
 
-    /// What was agreed in the handshake.
+    /// Applies the options agreed in the handshake.
     pub(crate) fn set_options(&mut self, sack: bool, timestamps: bool) {
         self.sack_agreed = sack;
         self.timestamps = timestamps;
@@ -486,12 +486,12 @@ impl LossRecovery {
         self.board.packets_out()
     }
 
-    /// Of these, packets that the peer reported (without SACK: duplicate ACKs).
+    /// Of these, packets that the peer has reported (without SACK: duplicate ACKs).
     pub(crate) fn sacked(&self) -> u32 {
         self.board.sacked()
     }
 
-    /// Of these, packets that count as lost.
+    /// Of these, packets considered lost.
     pub(crate) fn lost(&self) -> u32 {
         self.board.lost()
     }
@@ -531,7 +531,7 @@ impl LossRecovery {
         self.rate.delivered()
     }
 
-    /// Of these, with ACKs that carried ECE.
+    /// Of these, delivered by ACKs with ECE.
     pub(crate) fn delivered_ce(&self) -> u64 {
         self.rate.delivered_ce()
     }

@@ -3,7 +3,7 @@
 //! RFC 6937 (with the "slow start" reduction bound of RFC 9937 where nothing more is lost); Linux
 //! `tcp_cwnd_reduction`, rule 11.5.
 
-/// What one reduction counts.
+/// State of one window reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prr {
     /// Packets delivered since it began.
@@ -12,7 +12,7 @@ pub(super) struct Prr {
     pub(super) out: u64,
 }
 
-/// What one ACK says to it.
+/// Input from one ACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrrInput {
     pub(super) ssthresh: u32,

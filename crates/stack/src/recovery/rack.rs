@@ -42,7 +42,7 @@ impl Default for Rack {
     }
 }
 
-/// What the reordering window depends on.
+/// Input to the reordering window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReorderInput {
     /// Reordering was seen on this connection.

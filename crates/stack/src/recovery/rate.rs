@@ -11,7 +11,7 @@ use base::{Instant, Rate};
 use crate::cc::RateSample;
 use crate::progress::Mark;
 
-/// What a record remembers from its sending.
+/// Delivery state at the time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SentState {
     delivered: u64,
@@ -40,7 +40,7 @@ impl PendingSample {
 pub(super) struct RateSampler {
     /// Packets delivered since the connection began.
     delivered: u64,
-    /// Of these, with ACKs that carried ECE.
+    /// Of these, delivered by ACKs with ECE.
     delivered_ce: u64,
     delivered_at: Instant,
     first_sent: Instant,
@@ -75,7 +75,7 @@ impl RateSampler {
         }
     }
 
-    /// What a record that leaves now remembers. `is_idle`: nothing was outstanding.
+    /// Delivery state for a record sent now. `is_idle`: nothing was outstanding.
     pub(super) fn on_sent(&mut self, now: Instant, is_idle: bool) -> SentState {
         if is_idle {
             self.first_sent = now;

@@ -23,7 +23,7 @@ pub(crate) use flight::SpareFlight;
 use flight::{Flight, Run, SentRange};
 pub(super) use record::{Delivered, Record, Retransmission};
 
-/// What the search for expired records found.
+/// Result of the search for expired records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Expired {
     /// A retransmission was lost again.

@@ -12,10 +12,10 @@ use super::LossRecovery;
 use super::ack::Pass;
 use crate::progress::Mark;
 
-/// What is remembered of the present recovery.
+/// State needed to undo the present recovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
-    /// What was acknowledged when the recovery began; not set: nothing to undo.
+    /// Acknowledged offset when the recovery began; unset: nothing to undo.
     pub(super) marker: Mark,
     /// Retransmissions not reported as duplicates yet; `None`: nothing was retransmitted.
     pending: Option<u32>,
@@ -90,7 +90,7 @@ impl LossRecovery {
         }
     }
 
-    /// What was acknowledged when the reduction began that may be undone.
+    /// Acknowledged offset when the reduction began that may be undone.
     pub(super) fn undo_marker(&self) -> Mark {
         self.reduction
             .as_ref()

@@ -26,7 +26,7 @@ pub(super) struct Usage {
     used: u32,
     /// When it was last the limit, or last reduced for not being so.
     limited_at: Instant,
-    /// Where that is measured.
+    /// Pipe estimate, where it is measured.
     pipe: Option<Box<Pipe>>,
 }
 
@@ -191,7 +191,7 @@ impl LossRecovery {
         self.settings.congestion.validation != Validation::Rfc7661
     }
 
-    /// Where there was no new data after all, the test of a timeout ends.
+    /// Ends the test for a spurious timeout if there was no new data to send.
     fn end_test_without_data(&mut self) {
         if self.holds_retransmissions && self.board.next() <= self.high {
             self.holds_retransmissions = false;
@@ -295,7 +295,7 @@ impl LossRecovery {
         self.window.ssthresh = self.current_ssthresh();
     }
 
-    /// What a probe counted for is given back.
+    /// Returns the window that a forgotten probe was charged.
     pub(crate) fn on_mtu_probe_forgotten(&mut self) {
         self.window.cwnd = self.window.cwnd.saturating_add(1).min(self.window.clamp);
     }

@@ -12,7 +12,7 @@ use crate::Arc;
 const TRUESIZE_BUFFER_MIN: u32 = 2304;
 /// Descriptor and shared information of a packet in Linux: what a packet takes beside its data.
 const DESCRIPTOR_BYTES: u32 = 576;
-/// What the smallest packet takes: descriptor and one cache line.
+/// Memory of the smallest packet: descriptor and one cache line.
 const TRUESIZE_MIN: u32 = DESCRIPTOR_BYTES + 64;
 /// Window of memory before a full segment was measured (Linux `TCP_DEFAULT_SCALING_RATIO`).
 const RATIO_INITIAL: u32 = 128;
@@ -271,7 +271,7 @@ impl Buffer {
         self.in_order.saturating_add(self.out_of_order)
     }
 
-    /// What the settings say of it.
+    /// The accounting settings.
     pub(super) fn rules(&self) -> &RecvMemory {
         &self.settings.recv
     }

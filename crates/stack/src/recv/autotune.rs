@@ -39,7 +39,7 @@ pub(super) struct Autotune {
     interval_bytes: u32,
 }
 
-/// What a growth rule looks at.
+/// Input to a growth rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// The next byte to be read.

@@ -39,7 +39,7 @@ struct Compression {
     hole: u64,
 }
 
-/// What the decision about one segment looks at.
+/// Input to the decision about one segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     /// More than the allowed data is unacknowledged, and the ACK would move the window.
@@ -179,7 +179,7 @@ impl DelayedAck {
         nanos_of(acks.delay_max.max(acks.delay))
     }
 
-    /// What the length of a segment says about its end (rule 8.1).
+    /// Handles a segment whose length suggests that it ends a write (rule 8.1).
     pub(super) fn on_pushed(&mut self, is_short: bool) {
         self.is_pushed_twice |= is_short && self.is_pushed;
         self.is_pushed = true;

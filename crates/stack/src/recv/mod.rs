@@ -54,7 +54,7 @@ pub(crate) struct Receiver {
     autotune: Autotune,
     acks: DelayedAck,
     sent_acks: AckStats,
-    /// What went otherwise than in order and at once.
+    /// Counters of rare events: everything but in-order delivery at once.
     trouble: Rare<RecvQueueStats>,
     is_established: bool,
     has_sack: bool,
@@ -484,7 +484,7 @@ impl Receiver {
         bytes
     }
 
-    /// What is left of the window that was offered last, in bytes.
+    /// Remaining part of the last offered window, in bytes.
     pub(crate) fn current_window(&self) -> u32 {
         self.window.left(self.next())
     }
@@ -772,7 +772,7 @@ impl Receiver {
     }
 }
 
-/// What the rules need to know of a segment that was taken.
+/// Properties of an accepted segment that the rules need.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     payload_bytes: u32,

@@ -6,7 +6,7 @@ use base::Instant;
 
 use crate::packet::Payload;
 
-/// What the handshake agreed on.
+/// Options agreed in the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     /// SACK (RFC 2018).
@@ -21,7 +21,7 @@ pub(crate) struct Agreed {
     pub(crate) send_mss: u32,
 }
 
-/// What the rules take from the rest of the connection.
+/// State of the rest of the connection that the rules need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Env {
     /// Smoothed round-trip time of the sending half in microseconds; 0: unknown.
@@ -52,7 +52,7 @@ pub(crate) struct DataInput<'a> {
     pub(crate) push: bool,
     /// A FIN follows the data.
     pub(crate) fin: bool,
-    /// It made the ACKs leave that waited to be merged, and asks for none itself.
+    /// Released ACKs that waited to be merged, and asks for none itself.
     pub(crate) pushes_acks: bool,
     /// Our timestamp that came back, and its age.
     pub(crate) timestamp_echo: Option<u32>,
@@ -60,7 +60,7 @@ pub(crate) struct DataInput<'a> {
     pub(crate) timestamp_rtt: Option<Duration>,
 }
 
-/// What became of a segment.
+/// Result of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataOutcome {
     /// Some of it was taken.
@@ -71,7 +71,7 @@ pub(crate) struct DataOutcome {
     pub(crate) fin: bool,
     /// All of it was here before.
     pub(crate) duplicate: bool,
-    /// It is kept behind a gap.
+    /// Queued behind a gap.
     pub(crate) out_of_order: bool,
     /// Why it was dropped.
     pub(crate) dropped: Option<DropReason>,
@@ -80,7 +80,7 @@ pub(crate) struct DataOutcome {
 /// Why data was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DropReason {
-    /// It lies behind the offered window.
+    /// Beyond the offered window.
     OutOfWindow,
     /// The offered window is 0.
     ZeroWindow,
@@ -88,7 +88,7 @@ pub(crate) enum DropReason {
     BufferFull,
     /// The budget for data behind gaps is used up.
     OutOfOrderFull,
-    /// It lies behind the peer's FIN.
+    /// Beyond the peer's FIN.
     BehindFin,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct RecvMemoryState {
 pub struct RecvStats {
     /// How ACKs left.
     pub acks: AckStats,
-    /// What did not come in order, or found no room.
+    /// Counters of data that was out of order or found no room.
     pub queue: RecvQueueStats,
     /// Bytes taken in order.
     pub bytes: u64,
@@ -152,7 +152,7 @@ pub struct AckStats {
     pub window_updates: u64,
 }
 
-/// What the receive queue and the one for data behind gaps dropped, and why.
+/// Data dropped from the receive queue and the out-of-order queue, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvQueueStats {

@@ -20,14 +20,14 @@ const SEGMENT_GUESS: u32 = 536;
 /// Payload from which on a packet opens the window (Linux `tcp_event_data_recv`).
 const GROWING_BYTES: u32 = 128;
 
-/// What a segment's length tells about an ACK (Linux `tcp_measure_rcv_mss`).
+/// Estimates from a segment's length that concern ACKs (Linux `tcp_measure_rcv_mss`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measured {
     /// Larger segments than before: the ratio of window and memory may be measured on it.
     pub(super) is_new_size: bool,
     /// The end of a write, as far as one can tell.
     pub(super) is_pushed: bool,
-    /// It is shorter than a full segment.
+    /// Shorter than a full segment.
     pub(super) is_short: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Window {
     segment: u32,
     /// Length of the last short segment; 0 where it says nothing.
     short_before: u32,
-    /// What was offered last, and the offset it counts from.
+    /// Last offered window, and the offset from which it counts.
     offered: u32,
     offered_at: u64,
     /// The farthest right edge ever offered.
@@ -339,7 +339,7 @@ impl Window {
         self.edge = self.edge.max(next + u64::from(bytes));
     }
 
-    /// What is left of the last offer (Linux `tcp_receive_window`).
+    /// Remaining part of the last offered window (Linux `tcp_receive_window`).
     pub(super) fn left(&self, next: u64) -> u32 {
         let end = self.offered_at + u64::from(self.offered);
         end.saturating_sub(next) as u32

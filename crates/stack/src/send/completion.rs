@@ -13,7 +13,7 @@ const PENDING_MAX: usize = 1024;
 /// The sends that are still buffered, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Sends {
-    /// Where each ends, as offset; lengths follow.
+    /// End of each send, as offset; its length follows.
     sends: VecDeque<(u64, u64)>,
     /// So many of them, the oldest, are complete.
     completed: usize,

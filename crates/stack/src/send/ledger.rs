@@ -24,7 +24,7 @@ pub(super) struct Unsent {
     pub(super) push: bool,
     /// The writer said that more follows at once (`MSG_MORE`).
     pub(super) more: bool,
-    /// It was formed for segments that a small window made smaller.
+    /// Formed for segments that a small window made smaller.
     is_small: bool,
 }
 
@@ -89,7 +89,7 @@ impl Ledger {
         Some((self.in_flight.front()?.at, self.in_flight.back()?.at))
     }
 
-    /// Where the first unsent packet ends.
+    /// End of the first unsent packet.
     pub(super) fn head_end(&self) -> Option<u64> {
         self.unsent.front().map(|head| head.end)
     }
@@ -238,7 +238,7 @@ impl Ledger {
         self.in_flight_segments = 0;
     }
 
-    /// What is counted as it changes equals what is counted anew.
+    /// Checks that incremental counters equal a recount.
     #[cfg(test)]
     pub(super) fn check_accounts(&self, progress: &Progress) {
         let segments: u32 = self.in_flight.iter().map(|packet| packet.segments).sum();

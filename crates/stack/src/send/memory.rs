@@ -5,7 +5,7 @@ use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 /// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
 /// reserve of a kernel without tunnels).
 pub(super) const PACKET_OVERHEAD_BYTES: u64 = 832;
-/// What the records of a packet take at most; an mbuf of `FreeBSD` takes as much (`MSIZE`).
+/// Largest memory of the records of a packet; an mbuf of `FreeBSD` takes as much (`MSIZE`).
 pub(super) const SMALL_PACKET_BYTES: u64 = 256;
 /// Header reserve and shared info in Linux's figure of memory per segment (rule 5.1).
 const SEGMENT_HEADROOM_BYTES: u64 = 256 + 320;
@@ -18,7 +18,7 @@ const FREEBSD_LOWAT_BYTES: u64 = 2048;
 /// Least window for which Linux sizes a buffer, in segments (`TCP_INIT_CWND`).
 const LINUX_MIN_SEGMENTS: u32 = 10;
 
-/// What automatic sizing depends on.
+/// Input to automatic sizing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SendMemoryEnv {
     /// Congestion window in packets.
@@ -39,7 +39,7 @@ pub(crate) struct SendMemoryEnv {
     pub(crate) is_tight: bool,
 }
 
-/// What the peer and the congestion control let go.
+/// Limits set by the peer and by congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Congestion window in packets.
@@ -56,7 +56,7 @@ pub(super) struct Reach {
 #[derive(Debug)]
 pub(super) struct BufferSize {
     bytes: u64,
-    /// What the peer and the congestion control let go when it was last looked at.
+    /// Those limits when last examined.
     reach: Reach,
     /// `FreeBSD`'s rule has taken its step since the last ACK.
     has_grown: bool,
@@ -88,7 +88,7 @@ impl BufferSize {
         self.bytes = fixed_bytes(memory).unwrap_or(self.bytes);
     }
 
-    /// What the rules go by from now on.
+    /// Updates the input of the rules.
     pub(super) const fn look_at(&mut self, env: &SendMemoryEnv) {
         self.reach = Reach {
             cwnd: env.cwnd,
@@ -173,7 +173,7 @@ pub(super) fn linux_bytes(env: &SendMemoryEnv) -> u64 {
     u64::from(env.cc_windows) * u64::from(segments) * segment_bytes
 }
 
-/// What a buffer holds, for the rule of `FreeBSD`.
+/// Fill level of a buffer, for the rule of `FreeBSD`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     /// Its size.

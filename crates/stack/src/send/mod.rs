@@ -38,7 +38,7 @@ use completion::Sends;
 use ledger::Ledger;
 use memory::BufferSize;
 
-/// What happened since the connection began.
+/// Counters since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendStats {
@@ -52,7 +52,7 @@ pub struct SendStats {
     pub packets: u64,
     /// Segments in them.
     pub segments: u64,
-    /// Of these, segments that were smaller than the MSS.
+    /// Of these, segments smaller than the MSS.
     pub partial_segments: u64,
     /// Times that Nagle's algorithm held a segment.
     pub nagle_holds: u64,
@@ -66,10 +66,10 @@ pub struct SendStats {
     pub buffer_growths: u64,
 }
 
-/// What [`Sender::memory`] reports.
+/// Memory of the send buffer, from [`Sender::memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SendMemoryState {
-    /// What the buffer is charged, by the rule of its accounting.
+    /// Charge of the buffer by its accounting rule.
     pub(crate) wmem_queued_bytes: u32,
     /// Its size.
     pub(crate) sndbuf_bytes: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Sender {
     writer_waits: bool,
     /// Bytes that were taken of the write that has paused.
     paused_bytes: u64,
-    /// Where the stack is Winsock.
+    /// Pending sends, where the stack is Winsock.
     sends: Rare<Sends>,
     /// End of the last write that carries PSH.
     pushed: u64,
@@ -108,11 +108,11 @@ pub(crate) struct Sender {
     is_corked: bool,
     cork_deadline: Option<Instant>,
     sent: Sent,
-    /// What kept writes and segments waiting.
+    /// Reasons for which writes and segments wait.
     waits: Rare<Waits>,
 }
 
-/// What was written and sent since the connection began, as [`SendStats`] has it.
+/// Counters of data written and sent since the connection began; see [`SendStats`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     writes: u64,
@@ -133,12 +133,12 @@ struct Waits {
     interface_holds: u64,
 }
 
-/// What holds while segments are taken out, until one is refused.
+/// State of a round of sending, which lasts until a segment is refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// Partial segments leave in any case (a write ended for want of room).
     pushes: bool,
-    /// It follows a write, and nothing was sent since.
+    /// The round follows a write, and nothing was sent since.
     after_write: bool,
     /// Nothing was in flight when it began; `None`: it has not begun.
     was_idle: Option<bool>,
@@ -248,7 +248,7 @@ impl Sender {
         self.ledger.close();
     }
 
-    /// What a cork holds has waited long enough: it leaves with the next
+    /// Releases data held by a cork for long enough: it leaves with the next
     /// [`Sender::poll_segment`], as the end of a write (Linux `tcp_write_wakeup`).
     pub(crate) fn release_held(&mut self) {
         if let Some(tail) = self.ledger.tail_mut() {
@@ -257,7 +257,7 @@ impl Sender {
         self.flush();
     }
 
-    /// What Nagle's algorithm or a cork holds leaves with the next [`Sender::poll_segment`].
+    /// Releases data held by Nagle's algorithm or a cork, with the next [`Sender::poll_segment`].
     pub(crate) fn flush(&mut self) {
         self.flush_until = self.end();
     }
@@ -403,7 +403,7 @@ impl Sender {
         self.settings.send.completion == Completion::Linux
     }
 
-    /// What the buffer is charged (rule 5.2).
+    /// Charge of the buffer (rule 5.2).
     fn queued_bytes(&self, progress: &Progress) -> u64 {
         match self.settings.send.accounting {
             Accounting::Payload => self.outstanding_bytes(progress),

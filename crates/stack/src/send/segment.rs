@@ -25,7 +25,7 @@ const RATE_PER_BURST: u64 = 1024;
 /// next ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
 const DEFER_MAX: Duration = Duration::from_millis(1);
 
-/// What decides how large a segment and a GSO packet may be.
+/// Input to the size of segments and GSO packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentSizes {
     /// Payload of a segment by MTU, the peer's option and our options.
@@ -85,7 +85,7 @@ pub(crate) fn burst_segments(path: &Path, rate: Rate, min_rtt: Option<Duration>,
     (segments as u32).max(least)
 }
 
-/// What the decision about the next segment depends on beside the stream itself.
+/// Input to the decision about the next segment, beside the stream itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendEnv {
     /// The time.
@@ -413,8 +413,8 @@ impl Sender {
         }
     }
 
-    /// What may be added to the unacknowledged data (seed: `NetBurner`, `SetSocketUnackBuffers`).
-    /// One segment may always be out, or nothing would move.
+    /// Bytes that may be added to the unacknowledged data (seed: `NetBurner`,
+    /// `SetSocketUnackBuffers`). One segment may always be in flight, or nothing would move.
     fn budget(&self, mss: u64, progress: &Progress) -> u64 {
         let Some(budget) = self.settings.send.unacked_budget.map(u64::from) else {
             return u64::MAX;

@@ -18,18 +18,18 @@ const BSD_LOW_WATER_BYTES: u64 = 2048;
 /// So many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
 const MEMORY_FACTOR: u64 = 8;
 
-/// What became of a write.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOutcome {
     /// Bytes that were taken, from the front.
     pub(crate) taken: usize,
     /// The write is done; otherwise it was cut short, or completes later (Winsock).
     pub(crate) completed: bool,
-    /// What leaves before the rest of the write is handed over; see [`Sender::write`].
+    /// Data to send before the rest of the write is handed over; see [`Sender::write`].
     pub(crate) pause: Option<Pause>,
 }
 
-/// What is to be sent in the middle of a write.
+/// Data to send in the middle of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// One burst: the packet that became full is the first unsent one (Linux `tcp_push_one`).
@@ -39,7 +39,7 @@ pub(crate) enum Pause {
     All,
 }
 
-/// What of a write was not taken yet.
+/// The part of a write not taken yet.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     chunks: &'a [Bytes],

@@ -11,7 +11,7 @@ use crate::recv::{AckWanted, Env};
 use crate::send::{SegmentSizes, Source, WriteOutcome};
 
 impl Connection {
-    /// What a cork or a promise of more holds leaves, as far as Nagle's algorithm lets it (Linux
+    /// Sends data held by a cork or `MSG_MORE`, as far as Nagle's algorithm permits (Linux
     /// `tcp_push_pending_frames`, after `TCP_NODELAY` and the end of `TCP_CORK`).
     pub(crate) fn push(&mut self, now: Instant, shared: &mut Shared) {
         if self.settings.small_writes.nagle == Nagle::Off {
@@ -168,7 +168,7 @@ impl Connection {
         Ok(payload)
     }
 
-    /// What a read returns that finds no data.
+    /// Result of a read that finds no data.
     fn read_nothing(&mut self) -> Result<Payload, ReadError> {
         if self.recv.is_finished() {
             return Ok(Payload::default());

@@ -59,7 +59,7 @@ impl Clocks {
         self.recent_at = Some(now);
     }
 
-    /// What TIME-WAIT needs: the offset, and the value to echo.
+    /// State kept in TIME-WAIT: the offset, and the value to echo.
     pub(super) const fn rest(&self) -> (u32, u32) {
         (self.offset, self.recent)
     }

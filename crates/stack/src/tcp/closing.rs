@@ -8,7 +8,7 @@ use crate::host::{Event, Failure, Queued, Shared, Spread, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
-/// What went wrong.
+/// Recorded failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Failures {
     /// Why it broke.
@@ -23,7 +23,7 @@ impl Failures {
         self.broke
     }
 
-    /// What is told where the peer has not answered.
+    /// Failure reported when the peer has not answered.
     pub(super) fn of_silence(&self) -> Failure {
         self.soft.unwrap_or(Failure::TimedOut)
     }
@@ -211,7 +211,7 @@ impl Connection {
         matches!(self.state, State::SynReceived(_)) && self.socket.is_passive()
     }
 
-    /// What remains of it in TIME-WAIT.
+    /// The state that remains in TIME-WAIT.
     pub(super) fn time_wait(&self, now: Instant, shared: &Shared) -> TimeWait {
         let scale = self.recv_scale();
         TimeWait {

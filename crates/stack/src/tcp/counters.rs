@@ -19,7 +19,7 @@ pub struct ConnectionCounters {
 }
 
 impl Connection {
-    /// What its halves and loss recovery counted.
+    /// Counters of both halves and of loss recovery.
     pub(crate) fn counters(&self) -> ConnectionCounters {
         ConnectionCounters {
             send: self.send.stats(),

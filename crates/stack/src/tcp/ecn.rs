@@ -16,7 +16,7 @@ pub(super) struct EcnState {
 }
 
 impl EcnState {
-    /// What was agreed in the handshake.
+    /// Applies the result of the handshake.
     pub(super) const fn agree(&mut self, is_agreed: bool) {
         self.is_agreed = is_agreed;
     }

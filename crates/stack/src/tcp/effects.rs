@@ -5,16 +5,16 @@ use base::Instant;
 use super::{Connection, State};
 use crate::host::{Shared, SocketId, TimeWait, Writer};
 
-/// What follows for the host from whatever a connection has just done.
+/// Consequences for the host of the latest event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effects {
     /// From now on it waits for the local queue.
     pub(crate) awaits_local_queue: bool,
     /// From now on it waits for buffers of the pool.
     pub(crate) awaits_pool: bool,
-    /// That listener counts it as half open no longer.
+    /// The listener that no longer counts it as half open.
     pub(crate) opened: Option<(SocketId, Opened)>,
-    /// How it goes on.
+    /// Next event of the connection.
     pub(crate) next: Next,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct Effects {
 pub(crate) enum Opened {
     /// The connection is established.
     Established,
-    /// It is over already.
+    /// Failed already.
     Failed,
 }
 
 /// How a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It has something to do then, or never.
+    /// Has a timer at this time, or none.
     At(Option<Instant>),
     /// Both sides have closed: what is left is [`Connection::begin_time_wait`].
     TimeWait,
-    /// It has ended.
+    /// Ended.
     Over,
 }
 
@@ -55,8 +55,8 @@ impl Connection {
         self.timers.next()
     }
 
-    /// What the host has to do now. To be asked after each call that takes `now`; what begins is
-    /// said once.
+    /// Returns the consequences for the host. Call it after each call that takes `now`; transitions
+    /// are reported once.
     pub(crate) fn take_effects(&mut self) -> Effects {
         Effects {
             awaits_local_queue: self.local_queue.begins_to_wait(),
@@ -80,13 +80,13 @@ impl Connection {
         Some((self.socket.leave_half_open()?, opened))
     }
 
-    /// It is its turn to use the room in the local queue.
+    /// Its turn to use the room in the local queue.
     pub(crate) fn on_local_queue_turn(&mut self, now: Instant, shared: &mut Shared) {
         self.local_queue.on_turn();
         self.output(now, shared);
     }
 
-    /// It is its turn to take buffers of the pool.
+    /// Its turn to take buffers of the pool.
     pub(crate) fn on_pool_turn(&mut self, shared: &mut Shared) {
         self.socket.on_pool_turn();
         self.offer_room(shared);
@@ -99,7 +99,7 @@ impl Connection {
         rest
     }
 
-    /// It ends without TIME-WAIT, for which the host has no room.
+    /// Ends without TIME-WAIT, for which the host has no room.
     pub(crate) const fn skip_time_wait(&mut self) {
         self.state = State::Closed;
     }

@@ -14,7 +14,7 @@ use crate::packet::{EcnMark, Segment, SegmentOptions};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
-/// Where timers have no ticks, two of these of Linux at HZ 1000.
+/// Two jiffies of Linux at HZ 1000, for timers without ticks.
 const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
 
 /// MSS of a peer over IPv6 that announces none: the smallest MTU less the headers (RFC 9293 section
@@ -94,7 +94,7 @@ impl Connection {
         connection
     }
 
-    /// What the peer's SYN says (RFC 9293 section 3.10.7.3).
+    /// Processes the peer's SYN (RFC 9293 section 3.10.7.3).
     fn take_syn(&mut self, now: Instant, shared: &Shared, syn: &Segment) {
         let SocketSettings { options, .. } = &*self.settings;
         let SegmentOptions {

@@ -9,9 +9,9 @@ use base::{Instant, Limit};
 pub(super) struct Waited {
     /// Something was written and not acknowledged.
     pub(super) busy: Duration,
-    /// Of it, for the peer's window.
+    /// Of it, time limited by the peer's window.
     pub(super) by_peer_window: Duration,
-    /// Of it, for room in the send buffer.
+    /// Of it, time limited by the send buffer.
     pub(super) by_send_buffer: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Held {
         }
     }
 
-    /// What was waited for up to `now`.
+    /// Waiting times up to `now`.
     pub(super) fn waited(&self, now: Instant) -> Waited {
         let mut held = *self;
         held.count(now);

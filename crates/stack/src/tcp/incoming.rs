@@ -28,16 +28,16 @@ pub(super) struct Placed<'a> {
     pub(super) end: i64,
 }
 
-/// What the checks say of a segment.
+/// Result of the checks of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may be processed.
+    /// Process it.
     Acceptable,
-    /// It is dropped without a word.
+    /// Drop it silently.
     Drop,
-    /// It is dropped, and the peer hears where we are, at a limited rate (RFC 5961).
+    /// Drop it, and send a challenge ACK, rate-limited (RFC 5961).
     Challenge,
-    /// It is old: the peer hears where we are, with D-SACK where it carried data.
+    /// Old: answer with an ACK, with D-SACK if it carried data.
     Duplicate,
     /// The connection is reset by the peer.
     Reset,

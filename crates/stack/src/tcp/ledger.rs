@@ -8,7 +8,7 @@ use super::{Connection, State};
 use crate::host::Shared;
 use crate::send::Outgoing;
 
-/// What an acknowledgment has released.
+/// Data released by an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Released {
     /// Sends of Winsock that became complete.

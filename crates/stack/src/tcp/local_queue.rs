@@ -7,7 +7,7 @@ use crate::host::WaitingAck;
 pub(super) struct LocalQueue {
     /// Bytes of it that are there.
     bytes: u32,
-    /// It waits for room.
+    /// Waits for room.
     is_blocked: bool,
     /// The host knows that it does.
     is_waiter: bool,
@@ -21,7 +21,7 @@ impl LocalQueue {
         self.bytes
     }
 
-    /// It tries to send: whether it waits for room is found out anew.
+    /// Starts an attempt to send, which determines anew whether it waits for room.
     pub(super) const fn begin_round(&mut self) {
         self.is_blocked = false;
     }
@@ -41,7 +41,7 @@ impl LocalQueue {
         self.is_blocked && !core::mem::replace(&mut self.is_waiter, true)
     }
 
-    /// It is its turn to use the room.
+    /// Its turn to use the room.
     pub(super) const fn on_turn(&mut self) {
         self.is_waiter = false;
     }
@@ -57,7 +57,7 @@ impl LocalQueue {
         self.waiting_ack = None;
     }
 
-    /// What was queued is a bare ACK that a newer one may take the place of.
+    /// Called when a bare ACK was queued that a newer one may replace.
     pub(super) const fn on_ack_queued(&mut self, place: Option<WaitingAck>) {
         self.waiting_ack = place;
     }

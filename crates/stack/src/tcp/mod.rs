@@ -69,7 +69,7 @@ use traffic::Traffic;
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// What is not TCP's: its owner, and what that waits for.
+    /// State outside of TCP: owner, and waits.
     socket: Socket,
     local: End,
     remote: End,
@@ -97,13 +97,13 @@ pub(crate) struct Connection {
     /// Challenge ACKs and answers to out-of-window segments.
     challenges: Spread,
     stall: Stall,
-    /// What a trace has heard last.
+    /// Values last reported to a trace.
     told: Rare<tell::Told>,
     failures: Failures,
     local_queue: LocalQueue,
 }
 
-/// What a new connection needs to know.
+/// Parameters of a new connection.
 #[derive(Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) id: SocketId,
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// What the receiving half needs to know of the sending one.
+    /// State of the sending half that the receiving half needs.
     fn recv_env(&self) -> Env {
         let rtt = self.recovery.rtt();
         Env {
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// What the sizing of the send buffer needs to know; `is_tight`: the host is short of memory.
+    /// Input to the sizing of the send buffer; `is_tight`: the host is short of memory.
     fn send_memory_env(&self, is_tight: bool) -> SendMemoryEnv {
         SendMemoryEnv {
             cwnd: self.recovery.window().cwnd,

@@ -174,9 +174,8 @@ impl Connection {
         self.on_retransmitted(now, &outgoing, mss);
     }
 
-    /// Where a retransmission from `start` ends that would go on to `end`: whole segments fit into
-    /// what is left of the window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no
-    /// room.
+    /// End of a retransmission of `start..end`: as many whole segments as fit into the rest of the
+    /// window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no room.
     fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
         let mss = u64::from(mss);
         let most = match self.window.end().saturating_sub(start) {
@@ -189,9 +188,8 @@ impl Connection {
         if is_too_long { start + most } else { end }
     }
 
-    /// Where a retransmission of `start..end` ends that takes in the small segments behind it:
-    /// Linux fills it up to a full segment, or to the end of the window
-    /// (`tcp_retrans_try_collapse`).
+    /// End of a retransmission of `start..end` that includes the small segments behind it: Linux
+    /// fills it up to a full segment, or to the end of the window (`tcp_retrans_try_collapse`).
     fn join(&mut self, start: u64, end: u64) -> u64 {
         if self.linux().is_none() {
             return end;
@@ -579,7 +577,7 @@ impl Connection {
         }
     }
 
-    /// What lies behind a gap, or came twice.
+    /// Blocks of data behind a gap or received twice.
     fn sack_option(&self) -> Option<SackBlocks> {
         if !self.recv.has_sack_blocks() {
             return None;

@@ -4,7 +4,7 @@ use base::tcp::TcpFlags;
 
 use crate::packet::Segment;
 
-/// What the peer told us of its window.
+/// The peer's window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerWindow {
     /// In bytes.
@@ -19,17 +19,17 @@ pub(super) struct PeerWindow {
     scale: u8,
 }
 
-/// What a newer window brought.
+/// Change of the peer's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowUpdate {
-    /// It has another size.
+    /// Its size has changed.
     pub(super) has_changed: bool,
-    /// It is larger than all before.
+    /// Larger than all before.
     pub(super) is_largest: bool,
 }
 
 impl PeerWindow {
-    /// That of the peer's SYN, which is not scaled; later ones are, by `scale`.
+    /// The unscaled window of the peer's SYN; later ones are scaled by `scale`.
     pub(super) fn of_syn(window: u16, scale: u8) -> Self {
         Self {
             bytes: window.into(),

@@ -9,8 +9,8 @@ use super::{Connection, End, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::{Failure, Socket, Wait, Writer};
 
-/// What has arrived at either end of a connection: a few counters of its [`FlowSample`], which are
-/// cheap to ask for often.
+/// Bytes that have arrived at either end of a connection: a few counters of its [`FlowSample`],
+/// cheap to read often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// As [`FlowSample::bytes_received`].
@@ -50,7 +50,7 @@ impl Connection {
         self.failures.broke()
     }
 
-    /// What is not TCP's of it.
+    /// Its state outside of TCP.
     pub(crate) const fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -273,7 +273,7 @@ fn tell_of_syn(sample: &mut FlowSample, retransmits: u32) {
     }
 }
 
-/// What was in flight when a connection broke is forgotten (Linux `tcp_write_queue_purge`).
+/// Clears the flight of a connection that failed (Linux `tcp_write_queue_purge`).
 fn tell_of_nothing(sample: &mut FlowSample) {
     sample.unacked_pkts = Some(0);
     sample.sacked_pkts = Some(0);

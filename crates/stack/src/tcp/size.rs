@@ -27,13 +27,13 @@ pub(super) const fn option_bytes(timestamps: bool) -> u32 {
     if timestamps { 12 } else { 0 }
 }
 
-/// What is left for payload of `whole` bytes of payload and options.
+/// Payload that fits into `whole` bytes beside the options.
 #[inline]
 fn payload_beside(whole: u32, option_bytes: u32) -> u32 {
     whole.saturating_sub(option_bytes).max(MSS_MIN)
 }
 
-/// What path and peer allow.
+/// Limits of path and peer.
 #[derive(Debug)]
 pub(super) struct SizeLimits {
     path: MtuState,
@@ -137,7 +137,7 @@ impl Connection {
         self.settings.path.gso_max.min(PAYLOAD_BYTES_MAX)
     }
 
-    /// Those of one segment that fills a packet of `mtu` bytes, in place of `sizes`.
+    /// Sizes of one segment that fills a packet of `mtu` bytes, replacing `sizes`.
     pub(super) fn probe_sizes(&self, sizes: &SegmentSizes, mtu: u16) -> SegmentSizes {
         let mss = (sizes.mss + u32::from(mtu)).saturating_sub(self.size.mtu().into());
         SegmentSizes {
@@ -328,7 +328,7 @@ impl Connection {
         self.size.path.probe_size(now, &conditions)
     }
 
-    /// What ICMP said of the path long ago is forgotten.
+    /// Expires the path MTU learned from ICMP.
     pub(super) fn on_mtu_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.size.path.on_search_due(now) {
             self.resize();

@@ -28,7 +28,7 @@ pub(crate) struct SynReceived {
     pub(crate) duplicate_syns: u32,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
-    /// It was acknowledged, and data is awaited before the application hears of it.
+    /// Acknowledged; data must arrive before the application is told of the connection.
     pub(crate) is_acked: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct CloseWait;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastAck;
 
-/// Where a connection is in its life.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     SynSent(SynSent),
@@ -69,7 +69,7 @@ pub(crate) enum State {
     LastAck(LastAck),
     /// Both have closed, and both FINs are acknowledged: old segments are awaited.
     TimeWait,
-    /// It has ended.
+    /// Ended.
     Closed,
 }
 

@@ -8,7 +8,7 @@ use crate::cc::SSTHRESH_INFINITE;
 use crate::host::Shared;
 use crate::trace::TraceEvent;
 
-/// What a trace has heard last.
+/// Values last reported to a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     congestion: Option<CongestionState>,

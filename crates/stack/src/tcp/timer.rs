@@ -2,7 +2,7 @@
 
 use base::Instant;
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// Retransmit SYN or SYN-ACK.
@@ -76,7 +76,7 @@ impl TimerTable {
         }
     }
 
-    /// Where the time of a timer stands, and whether it stands there now.
+    /// Slot of a timer's time, and whether it is set.
     #[inline]
     const fn place(&self, timer: Timer) -> (usize, bool) {
         let place = (timer as usize + 1).saturating_sub(WATCHES);

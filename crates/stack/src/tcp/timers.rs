@@ -25,7 +25,7 @@ impl Stall {
         now.since(*self.since.get_or_insert(now))
     }
 
-    /// It has begun at `since`.
+    /// Starts at `since`.
     pub(super) const fn begin(&mut self, since: Instant) {
         self.since = Some(since);
     }

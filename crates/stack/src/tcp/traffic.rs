@@ -67,8 +67,8 @@ impl Traffic {
         self.duplicate_syns += 1;
     }
 
-    /// Of what a listener answered only the peer's SYN and `segment` count (Linux
-    /// `tcp_create_openreq_child`).
+    /// Drops counters of a handshake that a listener answered, except for the peer's SYN and
+    /// `segment` (Linux `tcp_create_openreq_child`).
     pub(super) fn forget_answers(&mut self, segment: &Segment) {
         self.segments_in = 1 + u64::from(segment.segments());
         self.segments_out = 0;

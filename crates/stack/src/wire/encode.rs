@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 use super::icmp;
 use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
 
-/// Where the checksum stands in a TCP header.
+/// Offset of the checksum in a TCP header.
 pub(super) const TCP_CHECKSUM_AT: usize = 16;
 const OPTION_BYTES_MAX: u32 = 40;
-/// What the length field of IPv4 holds; that of IPv6 does not count its header.
+/// Limit of the length field of IPv4; that of IPv6 does not count its header.
 const PACKET_BYTES_MAX: u64 = 65_535;
 
 /// Why a packet has no form on the wire.
@@ -26,7 +26,7 @@ pub enum EncodeError {
     MixedVersions,
     /// Its TCP options take so many bytes; a header has room for 40.
     OptionsTooLong(u32),
-    /// It has so many bytes; an IP packet has 65535 at most.
+    /// The packet has this many bytes; an IP packet has at most 65535.
     TooLong(u64),
 }
 

@@ -19,14 +19,14 @@ const GAINS: [u32; 8] = [
     UNIT,
 ];
 
-/// Where in the cycle the flow is.
+/// Phase of the cycle.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     phase: usize,
     since: Instant,
 }
 
-/// What the end of a phase depends on.
+/// Input to the decision whether a phase ends.
 pub(super) struct PhaseInput {
     pub(super) now: Instant,
     /// The least round-trip time.

@@ -59,14 +59,14 @@ pub(super) struct ProbeRtt {
     limited: Option<(u64, u64)>,
 }
 
-/// What came of an ACK while probing.
+/// Result of an ACK during ProbeRTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeStep {
     /// The window is still too large, or the time is not over.
     Wait,
     /// The window became small: a round begins here.
     BeginRound,
-    /// It may be over: ask [`ProbeRtt::is_over`].
+    /// Possibly over: ask [`ProbeRtt::is_over`].
     Check,
 }
 

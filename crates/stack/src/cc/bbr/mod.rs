@@ -59,7 +59,7 @@ const BURST_BYTES_MAX: u32 = 65_536 - 1 - 320;
 /// Most segments of a burst.
 const BURST_SEGMENTS_MAX: u64 = 127;
 
-/// What the flow is doing.
+/// State of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Doubles its rate until the pipe is full.

@@ -23,7 +23,7 @@ const SAME_BITS_PER_SECOND: u64 = 4_000;
 /// `bbr_lt_bw_max_rtts`).
 const ROUNDS_USED: u32 = 48;
 
-/// What the connection has counted so far.
+/// Counters of the connection so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     /// When the last packet was delivered.
@@ -40,7 +40,7 @@ impl Totals {
     };
 }
 
-/// What one sample adds.
+/// Contribution of one sample.
 pub(super) struct PolicerInput {
     pub(super) totals: Totals,
     pub(super) has_losses: bool,
@@ -50,13 +50,13 @@ pub(super) struct PolicerInput {
     pub(super) mss: u32,
 }
 
-/// What changed.
+/// Change of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PolicerChange {
     None,
     /// From now on the bandwidth of the policer counts.
     Found,
-    /// It has been used long enough: probe again.
+    /// Used long enough: probe again.
     Expired,
 }
 

@@ -20,7 +20,7 @@ pub(in crate::recovery) struct Record {
     pub(in crate::recovery) is_lost: bool,
     /// A retransmission of it is in flight.
     pub(in crate::recovery) is_retransmitted: bool,
-    /// It was retransmitted at some time.
+    /// Retransmitted at least once.
     pub(in crate::recovery) was_retransmitted: bool,
 }
 
@@ -39,7 +39,7 @@ pub(in crate::recovery) struct Retransmission {
     pub(in crate::recovery) segment: u32,
     pub(in crate::recovery) timestamp: u32,
     pub(in crate::recovery) state: SentState,
-    /// It counts as one more packet in flight.
+    /// Counts as an additional packet in flight.
     pub(in crate::recovery) is_in_flight: bool,
 }
 
