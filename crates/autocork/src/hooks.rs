@@ -107,8 +107,8 @@ fn flush_all() {
     }
 }
 
-/// It adds marks and takes none, so that it need not ask whose memory this is: a mark too many is
-/// a flush of nothing.
+/// Adds marks and takes none, so it need not know the owner of the descriptor: an extra mark causes
+/// an empty flush.
 fn on_sent(fd: c_int, is_taken: bool) {
     // Of what the kernel refuses nothing is held.
     if !is_taken {

@@ -19,7 +19,7 @@ impl Real {
         }
     }
 
-    /// Where the next library after this one has it; null where none has.
+    /// Address of the symbol in the next library after this one; null if none has it.
     pub(crate) fn address(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
         if !found.is_null() {
@@ -112,8 +112,8 @@ pub(crate) fn set_cork(fd: c_int, on: bool) -> bool {
     result == 0
 }
 
-/// What a socket has to itself, whatever descriptor it is asked by (`SO_COOKIE`, Linux 4.12);
-/// `None` where the descriptor is no socket.
+/// Cookie of a socket, the same through every descriptor (`SO_COOKIE`, Linux 4.12); `None` if the
+/// descriptor is not a socket.
 pub(crate) fn cookie(fd: c_int) -> Option<u64> {
     option(fd, libc::SO_COOKIE)
 }

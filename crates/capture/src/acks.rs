@@ -26,7 +26,7 @@ const QUEUED_MAX: u32 = 256;
 /// For so long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
 const DELAYED_ACK: Duration = Duration::from_millis(40);
 
-/// What an end sends that echoes a timestamp.
+/// Kind of segment that echoes a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// An ACK alone.

@@ -26,8 +26,8 @@ const CLOCK_SET: Duration = Duration::from_secs(60);
 const PAUSE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Places that are looked at for each new connection, so that ended ones go in time.
 const SWEEP: usize = 2;
-/// What is kept of open connections for time-sequence plots, together: points of 24 or 32 bytes.
-/// When there are more, the connections with least payload lose theirs.
+/// Points kept of open connections for time-sequence plots, in total: 24 or 32 bytes each. When
+/// there are more, the connections with least payload lose theirs.
 const TRACE_POINTS_MAX: usize = 1 << 20;
 
 /// How a capture is looked at, and what it may take.
@@ -48,7 +48,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// As the live sensors look; a million connections, of which 10 000 are judged.
+    /// Interval of the live sensors; a million connections, of which 10 000 are judged.
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(10),
@@ -73,7 +73,7 @@ pub struct Analysis {
     /// Open connections that are looked at.
     looked_at: usize,
     budget: LookBudget,
-    /// Those that have ended, by payload and number.
+    /// Ended connections, by payload and number.
     done: BTreeMap<(u64, u64), Done>,
     summaries: VecDeque<FlowSummary>,
     /// Packets by where they seem to have been captured.
@@ -329,13 +329,13 @@ impl Analysis {
         true
     }
 
-    /// What is to be said of a connection that is over; call it until there is none, after
+    /// The summary of a connection that is over; call it until it returns `None`, after
     /// [`Analysis::handle`] and before [`Analysis::finish`] has consumed the rest.
     pub fn poll_flow(&mut self) -> Option<FlowSummary> {
         self.summaries.pop_front()
     }
 
-    /// What the file says of packets that were dropped while it was made.
+    /// Records the number of dropped packets stated in the file.
     pub fn note_drops(&mut self, packets: Option<u64>) {
         self.summary.dropped_packets = packets;
     }
@@ -370,15 +370,14 @@ impl Analysis {
         2 * seen.values().filter(is_split).count() > seen.len()
     }
 
-    /// What a time-sequence plot shows of the connections with most payload, those first; after
-    /// [`Analysis::end`]. Where very many were open at once, some are not among them.
+    /// Time-sequence plots of the connections with most payload, those first; after
+    /// [`Analysis::end`]. Where very many were open at once, some are missing.
     pub fn traces(&mut self) -> Vec<FlowTrace> {
         let traces = std::mem::take(&mut self.traces);
         traces.into_values().rev().collect()
     }
 
-    /// What was seen of the connections, for the doctor, and what is to be said of the capture;
-    /// after [`Analysis::end`].
+    /// The recording for the doctor, and the summary of the capture; after [`Analysis::end`].
     #[must_use]
     pub fn finish(self) -> (Recording, CaptureSummary) {
         let recording = Recording {
@@ -405,7 +404,7 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
     opens && (flow.is_closed() || (sender.has_begun() && !sender.begins_at(segment.seq)))
 }
 
-/// Where several devices saw a connection, each end is taken from the one that is nearest to it.
+/// For connections seen by several devices, takes each end from the nearest one.
 fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
     let mut ends: BTreeMap<FlowKey, Vec<(DeviceView, Track)>> = BTreeMap::new();
     for Done {

@@ -11,7 +11,7 @@ use crate::waits::Held;
 /// The same packet, seen twice, comes so soon after itself.
 const TWICE_MAX_NANOS: u64 = 2_000_000;
 
-/// What a handshake says of an end.
+/// Options of an end's handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Opening {
     /// When its first SYN was seen, and how many there were.
@@ -43,7 +43,7 @@ pub(crate) struct End {
     last: Option<Seen>,
 }
 
-/// What tells a packet from the one before.
+/// Fields that distinguish a packet from the previous one.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at: Instant,

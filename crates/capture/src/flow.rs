@@ -29,7 +29,7 @@ const LOOKS_MAX: usize = 1024;
 const LOOKS_BYTES_MAX: usize = 128 << 10;
 /// Room for looks that wait, which an end keeps.
 const OPEN_KEPT: usize = 8;
-/// What timestamps take of each segment.
+/// Size of the timestamp option in each segment.
 const STAMP_BYTES: u32 = 12;
 /// An end that has sent no payload is looked at once in so many times.
 const SILENT_TURNS: u32 = 4;
@@ -40,7 +40,7 @@ const DELAYED_ACK: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, Default)]
 struct Looks {
     told: Samples,
-    /// What the sender waits for is not known yet.
+    /// Looks whose limit is not known yet.
     open: Vec<Arc<FlowSample>>,
     /// Memory for the next one: looks at thousands of connections are not in a cache, so that each
     /// copy of one takes longer than making it.
@@ -61,7 +61,7 @@ pub(crate) struct Flow {
     pub(crate) delayed_acks: [u64; 2],
     pub(crate) is_reset: bool,
     looks: Option<Box<[Looks; 2]>>,
-    /// What each end sent, where that is kept.
+    /// Data sent by each end, where it is kept.
     traces: Option<Box<[Trace; 2]>>,
     next_look: Instant,
     interval: Duration,
@@ -130,7 +130,7 @@ impl Flow {
         traces.map_or(0, |[low, high]| low.len() + high.len())
     }
 
-    /// What was kept of the end that sent more.
+    /// Trace of the end that sent more.
     pub(crate) fn take_trace(&mut self) -> Option<FlowTrace> {
         let [low, high] = *self.traces.take()?;
         let (end, _) = self.sends_most();
@@ -423,7 +423,7 @@ impl Flow {
         self.interval *= 2;
     }
 
-    /// What the sender waits for as far as it shows.
+    /// Records the sender's limit as far as it is known.
     fn tell_so_far(&mut self, end: usize, now: Instant) {
         let sender = &self.ends[end].sender;
         let mss = sender.mss();
@@ -439,7 +439,7 @@ impl Flow {
         self.tell(end, &held);
     }
 
-    /// What the sender of `end` has waited for in the looks that are open.
+    /// Records the limit of the sender of `end` for the open looks.
     fn tell(&mut self, end: usize, held: &Held) {
         let Some(looks) = &mut self.looks else { return };
         let cwnd = self.ends[end].sender.waits.cwnd;

@@ -24,10 +24,10 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x4d, 0x3c, 0xb2, 0xa1],
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
-/// What tells of the kind of a file.
+/// Bytes that identify the kind of a file.
 const START_BYTES: u64 = 4;
 
-/// What is read, decompressed.
+/// Decompressed input.
 pub struct Input {
     /// The text or the packets.
     pub reader: Box<dyn BufRead>,
@@ -51,7 +51,7 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Of a file or a pipe, whatever its compression.
+    /// Input from a file or a pipe, of any compression.
     ///
     /// # Errors
     /// Where its first bytes cannot be read, or are not those of the compression that they begin.
@@ -111,7 +111,7 @@ fn decompressed(format: &'static str, reader: impl Read + 'static) -> io::Result
     Ok(Box::new(with_whole_start(reader)?))
 }
 
-/// What a decompressor reads, with its errors in words that say what to do.
+/// Output of a decompressor, with errors that say what to do.
 struct Decompressed<R> {
     format: &'static str,
     reader: R,

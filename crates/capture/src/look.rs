@@ -57,8 +57,9 @@ impl LookBudget {
     }
 }
 
-/// What a packet and its answer took last, by what the sender's timestamps echo, where the capture
-/// is not at the sender: both ways, since an ACK and the data that it lets out pass the capture.
+/// Latest round trip of a packet and its answer, by the echo of the sender's timestamps, where the
+/// capture is not at the sender: both ways, since an ACK and the data that it releases pass the
+/// capture.
 fn round_trip(end: &End, other: &End) -> Option<Duration> {
     Some(end.near.latest()? + other.near.min()?)
 }

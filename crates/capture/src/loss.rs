@@ -10,7 +10,7 @@ use crate::sender::{Ack, Data};
 
 /// Ranges that the capture has not seen, at most.
 const HOLES_MAX: usize = 8;
-/// What comes so late behind later data was retransmitted; earlier, it was overtaken.
+/// A segment this late behind later data was retransmitted; an earlier one was overtaken.
 const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
 /// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
 const TIMEOUT_SHARE: f64 = 0.7;
@@ -23,13 +23,13 @@ pub(crate) struct Loss {
     /// Segments and bytes that were retransmitted.
     pub(crate) segments: u64,
     pub(crate) bytes: u64,
-    /// Of these after a timeout.
+    /// Of these, after a timeout.
     pub(crate) timeouts: u64,
-    /// Of these to probe the tail.
+    /// Of these, tail-loss probes.
     pub(crate) tail_probes: u64,
-    /// Of these early, on duplicate ACKs or SACK.
+    /// Of these, fast retransmissions, on duplicate ACKs or SACK.
     pub(crate) fast: u64,
-    /// Of these for nothing (D-SACK).
+    /// Of these, needless (D-SACK).
     pub(crate) needless: u64,
     /// Segments that were overtaken before the capture saw them.
     pub(crate) reordered: u64,
@@ -38,13 +38,13 @@ pub(crate) struct Loss {
     state: State,
     /// Recovery ends when this is acknowledged.
     recover: u64,
-    /// What has arrived behind a gap.
+    /// Data that has arrived behind a gap.
     arrived: Arrived,
     duplicate_acks: u32,
     /// Segments retransmitted since recovery began.
     again: u32,
     pub(crate) backoff: u8,
-    /// Where a congestion control would have cut its window last.
+    /// The point at which a congestion control would last have reduced its window.
     pub(crate) cut: Option<u32>,
     holes: Vec<(u64, u64)>,
     /// When the newest data was sent, and its timestamp.
@@ -62,7 +62,7 @@ enum State {
     Timeout,
 }
 
-/// What the sender has in flight.
+/// Data in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) una: u64,

@@ -56,7 +56,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// What a SYN says beside its number.
+/// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SynOptions {
     pub(crate) mss: Option<u16>,
@@ -64,7 +64,7 @@ pub(crate) struct SynOptions {
     pub(crate) sack: bool,
 }
 
-/// What is needed of a segment.
+/// Fields of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) at: Instant,
@@ -90,11 +90,11 @@ impl Segment {
     }
 }
 
-/// What a packet turned out to be.
+/// Kind of packet found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
     Segment(Segment),
-    /// Of a fragmented packet; only the first would show its ports.
+    /// A fragment; only the first would show ports.
     Fragment,
     /// Another protocol, or a socket that is connected with itself, whose directions look the same.
     Other,

@@ -8,7 +8,7 @@ const RTO_MIN: Duration = Duration::from_millis(200);
 const RTO_INITIAL: Duration = Duration::from_secs(1);
 const RTO_MAX: Duration = Duration::from_secs(120);
 
-/// What the ACKs of a sender say of the path.
+/// Round-trip times from the ACKs of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     srtt: Option<Duration>,

@@ -21,7 +21,7 @@ struct Run {
     again: bool,
 }
 
-/// What an ACK took away.
+/// Data removed by an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
     pub(crate) pkts: u32,
@@ -80,7 +80,7 @@ impl Runs {
         self.runs.truncate(RUNS_MAX / 2);
     }
 
-    /// What ends behind `from` and begins before `to` was retransmitted.
+    /// Marks data that ends behind `from` and begins before `to` as retransmitted.
     pub(crate) fn repeat(&mut self, from: u64, to: u64) {
         let mut begin = 0;
         for run in &mut self.runs {

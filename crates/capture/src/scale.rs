@@ -11,7 +11,7 @@ const SCALE_SHARE: u32 = 2;
 /// may show so few.
 const SCALE_PASSED: u32 = 16;
 
-/// What the flights of a sender say of the scale of the other end's windows.
+/// Evidence on the scale of the other end's windows, from the flights of a sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScaleVotes {
     /// The window that the sender has, as it stands in the packet.

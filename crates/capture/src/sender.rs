@@ -85,8 +85,7 @@ pub(crate) struct Sender {
     next: u64,
     una: u64,
     origin: u64,
-    /// Where the first payload that was captured begins: what is acknowledged of earlier payload
-    /// tells no round-trip time.
+    /// Offset of the first captured payload: ACKs of earlier payload give no round-trip time.
     seen_from: Option<u64>,
     /// Whether anything was acknowledged, so that `una` is more than a guess.
     pub(crate) hears: bool,
@@ -95,7 +94,7 @@ pub(crate) struct Sender {
     pub(crate) rtt: Rtt,
     /// Whether it is known how far from the capture it is; round-trip times are wrong before.
     pub(crate) is_placed: bool,
-    /// Of the windows that it is offered.
+    /// Scale of the windows that it is offered.
     pub(crate) scale: ScaleVotes,
     pub(crate) loss: Loss,
     pub(crate) waits: Waits,
@@ -172,7 +171,7 @@ impl Sender {
         }
     }
 
-    /// Where a sequence number lies; `None` where it is too far from all that was seen.
+    /// Offset of a sequence number; `None` if it is too far from everything seen.
     pub(crate) const fn offset(&self, seq: u32) -> Option<u64> {
         let ahead = seq.wrapping_sub(self.next_seq);
         if ahead < JUMP_MAX {

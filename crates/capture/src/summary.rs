@@ -46,7 +46,7 @@ pub struct CaptureSummary {
     pub stray_segments: u64,
     /// Payload that was acknowledged and does not stand in the capture.
     pub missed_bytes: u64,
-    /// What the interfaces dropped while it ran; `None` where the file does not say.
+    /// Packets dropped by the interfaces during the capture; `None` where the file does not say.
     pub dropped_packets: Option<u64>,
     /// Connections of which only one direction was captured.
     pub one_way_connections: u64,
@@ -57,25 +57,25 @@ pub struct CaptureSummary {
     pub evicted_connections: u64,
     /// Connections that were counted and not judged, because there were too many.
     pub connections_left_out: u64,
-    /// Where it was made, judged by most of its packets.
+    /// Vantage point, from most of its packets.
     pub taken: Option<Vantage>,
     /// Microseconds from the first packet to the last.
     pub duration_us: u64,
 }
 
-/// What is said of a capture as a whole.
+/// Properties of a capture as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct CaptureInfo {
-    /// What was counted.
+    /// Counters.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub summary: CaptureSummary,
-    /// What it misses, and what that makes unsure, in sentences.
+    /// Missing parts, and their consequences, in sentences.
     pub doubts: Vec<String>,
 }
 
 impl CaptureInfo {
-    /// That of a capture of which a part could not be read, or nothing.
+    /// For a capture of which a part, or nothing, could be read.
     #[must_use]
     pub fn new(summary: CaptureSummary, cut_short: Option<&PcapError>) -> Self {
         let cut_short = cut_short.map(ToString::to_string).into_iter();
@@ -87,7 +87,7 @@ impl CaptureInfo {
 }
 
 impl CaptureSummary {
-    /// What it misses, and what that makes unsure, in sentences.
+    /// Missing parts, and their consequences, in sentences.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let rows: [(u64, &str, &str); 11] = [
@@ -153,7 +153,7 @@ impl CaptureSummary {
     }
 }
 
-/// Where a capture was made.
+/// Vantage point of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -171,7 +171,7 @@ pub enum Vantage {
 }
 
 impl Vantage {
-    /// As sentences call it.
+    /// Name used in sentences.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -287,11 +287,11 @@ pub struct FlowSummary {
     pub syn_seen: bool,
     /// Whether it ended.
     pub ended: bool,
-    /// Where the capture was made, as far as this connection shows it.
+    /// Vantage point of the capture, as far as this connection shows it.
     pub taken: Option<Vantage>,
-    /// What the sender sent.
+    /// Data from the sender.
     pub forward: DirectionSummary,
-    /// What came back.
+    /// Data towards the sender.
     pub reverse: DirectionSummary,
 }
 

@@ -13,9 +13,9 @@ pub(crate) struct Table {
     index: HashTable<(u64, u32)>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Of the last packet: the next one is often of the same connection.
+    /// Connection of the last packet: the next one often belongs to it.
     last: Option<u32>,
-    /// Where the search for one that may go stands.
+    /// Position of the search for a connection to evict.
     hand: usize,
 }
 

@@ -29,7 +29,7 @@ impl RetransmissionKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Timeout, Self::TailProbe];
 
-    /// As sentences call it.
+    /// Name used in sentences.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct SentSpan {
     pub to: u64,
 }
 
-/// What a receiver told with an ACK.
+/// Information in an ACK from the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckedTo {
     /// When it was seen.
@@ -86,10 +86,9 @@ pub struct FlowTrace {
     pub cookies: [u64; 2],
     /// When its first packet was seen.
     pub began: Instant,
-    /// What was sent, in the order of time; neighbours are one where there are too many.
+    /// Data sent, in order of time; neighbours are merged where there are too many.
     pub sent: Vec<SentSpan>,
-    /// What was acknowledged, in the order of time; of too many neighbours that with the smallest
-    /// window.
+    /// ACKs, in order of time; of too many neighbours, the one with the smallest window is kept.
     pub acked: Vec<AckedTo>,
     /// The first retransmissions, in the order of time.
     pub retransmissions: Vec<Retransmission>,
@@ -99,7 +98,7 @@ pub struct FlowTrace {
     pub summary: FlowSummary,
 }
 
-/// What is kept of one direction. Offsets are those of its sender.
+/// Trace of one direction. Offsets are those of its sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) sent: Vec<SentSpan>,
@@ -157,8 +156,7 @@ impl Before {
         }
     }
 
-    /// What the segment was counted as; `None` where it was not retransmitted: it probes, or came
-    /// late.
+    /// Kind of retransmission; `None` for probes, and for segments that came late.
     const fn kind(&self, loss: &Loss) -> Option<RetransmissionKind> {
         if loss.tail_probes > self.tail_probes {
             Some(RetransmissionKind::TailProbe)
@@ -249,7 +247,7 @@ impl Trace {
         self.acked.push(acked);
     }
 
-    /// As others read it: offsets begin at `origin`, and the last ACK is there.
+    /// The trace in final form: offsets begin at `origin`, and the last ACK is included.
     pub(crate) fn finish(mut self, origin: u64) -> Self {
         if let Some(newest) = self
             .newest
@@ -273,7 +271,7 @@ impl Trace {
     }
 }
 
-/// The one with the smaller window: that a window closed must not be lost.
+/// The one with the smaller window: a closed window must not be lost.
 fn tighter(one: AckedTo, later: AckedTo) -> AckedTo {
     let window = |acked: &AckedTo| acked.edge.map(|edge| edge - acked.to);
     match window(&later) <= window(&one) {

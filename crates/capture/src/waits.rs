@@ -57,7 +57,7 @@ impl Held {
     }
 }
 
-/// Of the segment that leaves.
+/// Size of the segment being sent.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     /// Room that it needs, at most that of a full one.
@@ -82,7 +82,7 @@ struct Trigger {
     at: Instant,
     carries_data: bool,
     acked_all: bool,
-    /// It opens a window that was closed.
+    /// Opens a window that was closed.
     opens: bool,
     /// In flight before it came.
     flight_pkts: u32,
@@ -312,8 +312,8 @@ mod tests {
     use super::*;
     use crate::sender::Sacked;
 
-    /// What the last of several small segments had waited for, each sent so long after the answer
-    /// to the one before, or, without `answers`, after that.
+    /// Cause of the wait before the last of several small segments, each sent this long after the
+    /// answer to the previous one, or, without `answers`, after the previous one.
     fn cause_where(answers: bool, pause: Duration, rtt: &Rtt) -> Option<Cause> {
         let mut waits = Waits::default();
         let mut cause = None;

@@ -32,7 +32,7 @@ impl<T> Default for ByCookie<T> {
 }
 
 impl<T> ByCookie<T> {
-    /// That of a connection. Fast where it is asked for after the same one as the last time.
+    /// Value of a connection. Fast if it is the same connection as last time.
     pub fn value_mut(&mut self, cookie: u64) -> Option<&mut T> {
         let expected = self.slots.get(self.last).map_or(0, |slot| slot.next);
         let is_there = |at: &usize| {

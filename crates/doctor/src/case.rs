@@ -37,8 +37,8 @@ pub struct Cases<'r> {
     timelines: Timelines,
     by_key: BTreeMap<FlowKey, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Between>,
-    /// Of each process the first of its connections that carry data, three at most: one of them is
-    /// neither a certain connection nor its other end.
+    /// For each process, the first of its connections that carry data, at most three: enough to
+    /// find one that is neither a given connection nor its other end.
     carrying: BTreeMap<u32, Vec<usize>>,
     /// Between two hosts the first of the connections on which segments arrive, as many.
     hearing: BTreeMap<(IpAddr, IpAddr), Vec<usize>>,
@@ -48,9 +48,9 @@ pub struct Cases<'r> {
     whole: Duration,
     /// When the connections that were open at first were looked at.
     first_look: Option<Instant>,
-    /// What was recorded elsewhere at the same time, where the other ends may be.
+    /// Recordings of the same time from elsewhere, which may hold the other ends.
     elsewhere: Option<&'r Cases<'r>>,
-    /// Those that were asked for last.
+    /// The latest result.
     beside: RefCell<Option<Arc<Beside>>>,
 }
 
@@ -117,7 +117,7 @@ pub struct Case<'c, 'r> {
 }
 
 impl<'r> Cases<'r> {
-    /// Those of `recording`.
+    /// Cases of `recording`.
     #[must_use]
     pub fn of(recording: &'r Recording) -> Self {
         let mut host = HostTimeline::new();
@@ -225,7 +225,8 @@ impl<'r> Cases<'r> {
         (other != index).then_some(other)
     }
 
-    /// Of the two ends the one that sends more stands for the connection; of equals the first.
+    /// Whether the other end stands for the connection: the one that sends more, or the first of
+    /// equals.
     fn sends_less(&self, index: usize, other: usize) -> bool {
         let sent = |index: usize| self.facts[index].moved_bytes.0.unwrap_or(0);
         (sent(index), other) < (sent(other), index)
@@ -378,7 +379,7 @@ impl<'c, 'r> Case<'c, 'r> {
         self.cases.place(self.track().key)
     }
 
-    /// What was seen of it over time.
+    /// Timeline of its samples.
     #[must_use]
     pub fn timeline(&self) -> Arc<Timeline> {
         self.cases.timeline(self.index)

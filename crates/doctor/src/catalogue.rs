@@ -13,7 +13,7 @@ use crate::timeline::Timeline;
 use crate::verdict::{Confidence, Verdict};
 use crate::view::View;
 
-/// What kind of answer a diagnosis is.
+/// Kind of answer that a diagnosis gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Something to change, or a defect of the program or of the path. Counts for `--fail-on`.
@@ -22,7 +22,7 @@ pub enum Kind {
     Nothing,
 }
 
-/// What the cure of a diagnosis makes better, and what a change on its account is judged by.
+/// Objective of a diagnosis's cure, by which a change is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -45,13 +45,13 @@ pub enum Objective {
     LocalDrops,
 }
 
-/// What a packet capture can show of a diagnosis.
+/// Evidence of a diagnosis in a packet capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPackets {
-    /// As much as samples of sockets.
+    /// As good as in samples of sockets.
     Shown,
-    /// What is consistent with it, at most with this confidence: a setting or a buffer of a socket,
-    /// or what a processor does, would have to confirm it.
+    /// Consistent with the diagnosis, with at most this confidence: confirmation would need a
+    /// setting or buffer of a socket, or the load of a processor.
     Consistent(Confidence),
     /// Nothing: only sockets or counters of a host show it.
     Hidden,
@@ -137,9 +137,9 @@ pub struct Diagnosis {
     pub kind: Kind,
     /// The least confidence from which a change is made on its account.
     pub act_from: Confidence,
-    /// What its cure makes better.
+    /// Objective of its cure.
     pub objective: Objective,
-    /// What a capture shows of it.
+    /// Evidence in a capture.
     pub in_packets: InPackets,
     pub(crate) stage: Stage,
     pub(crate) rule: Rule,

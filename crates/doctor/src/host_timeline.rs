@@ -27,7 +27,7 @@ pub struct FullListener {
     pub full_share: f64,
 }
 
-/// What an interface and its queues threw away in the observed interval.
+/// Packets dropped by an interface and its queues in the observed interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkDrops {
     /// Name of the interface.
@@ -46,7 +46,7 @@ pub struct LinkDrops {
     pub queue_bytes: Option<u64>,
 }
 
-/// What reached an interface in the observed interval.
+/// Packets that reached an interface in the observed interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LinkArrivals {
     pub(crate) name: String,
@@ -144,7 +144,7 @@ impl HostTimeline {
         counted.max_by_key(|ports| ports.taken)
     }
 
-    /// What each interface dropped on the way out, the worst first.
+    /// Outbound drops of each interface, the worst first.
     #[must_use]
     pub fn link_drops(&self) -> Vec<LinkDrops> {
         let mut found = self.of_each_link(drops_between);
@@ -152,7 +152,7 @@ impl HostTimeline {
         found
     }
 
-    /// What reached each interface.
+    /// Packets that reached each interface.
     pub(crate) fn link_arrivals(&self) -> Vec<LinkArrivals> {
         self.of_each_link(|before, after| {
             let missed = after.rx_missed_pkts.zip(before.rx_missed_pkts);
@@ -248,7 +248,7 @@ fn dropping_qdisc<'l>(before: &LinkSample, after: &'l LinkSample) -> Option<&'l 
         .or_else(|| candidates.next())
 }
 
-/// What a queue holds: its own limit, or the interface's where its kind takes that.
+/// Capacity of a queue: its own limit, or the interface's for kinds that use it.
 fn queue_bytes(queue: Option<&QdiscSample>, link: &LinkSample) -> Option<u64> {
     let packets = |count: u64| count.saturating_mul(u64::from(link.mtu_bytes));
     let by_interface = packets(u64::from(link.txqueuelen_pkts));

@@ -12,14 +12,14 @@ use crate::shares::{Shown, Times};
 /// A rate over less is an accident.
 const MEASURED_MIN: Duration = Duration::from_millis(100);
 
-/// What a connection did most of the time.
+/// State of a connection for most of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// This limit held it as a sender.
     Limit(Limit),
-    /// It mostly received: its own limits as a sender say little.
+    /// Mostly receiving: its limits as a sender say little.
     Receiving,
-    /// It did something, and what held it could not be said.
+    /// Active, and its limit could not be determined.
     Unclear,
     /// No payload moved and none was waiting.
     Idle,
@@ -32,7 +32,7 @@ pub struct Reading {
     pub rate: Rate,
     /// More was received than was acknowledged.
     pub is_receiving: bool,
-    /// What held it.
+    /// Its limit.
     pub held: Held,
     /// For which share of the time, 0 to 1.
     pub share: f64,
@@ -42,7 +42,7 @@ pub struct Reading {
 #[derive(Debug)]
 struct Meter {
     began: Counters,
-    /// What the newest look showed.
+    /// Counters at the newest look.
     newest: Counters,
     shown: Shown,
     rest: Option<Rest>,
@@ -60,7 +60,7 @@ struct Counters {
     is_waiting: bool,
 }
 
-/// What shows that nothing was in flight at a look, and that nothing has happened since another.
+/// Evidence that nothing was in flight at a look, and that nothing has happened since another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rest {
     segs_in: u64,
@@ -106,7 +106,7 @@ impl Meters {
         }
     }
 
-    /// What a connection did since this was last asked of it; `None` without a look at it.
+    /// The state of a connection since the previous call; `None` without a look at it.
     pub fn poll(&mut self, cookie: u64) -> Option<Reading> {
         self.of.value_mut(cookie).map(Meter::poll)
     }
@@ -188,7 +188,7 @@ impl Meter {
     }
 }
 
-/// What took most of the time, and the share that it took.
+/// The largest part of the time, with its share.
 fn largest(times_s: [f64; Limit::ALL.len()], unclear_s: f64, is_receiving: bool) -> (Held, f64) {
     let known = Limit::ALL.into_iter().map(Held::Limit).zip(times_s);
     let all = known.chain([(Held::Unclear, unclear_s)]);

@@ -45,7 +45,7 @@ pub struct Observation<'a> {
 }
 
 impl<'a> Observation<'a> {
-    /// Of one socket and nothing else.
+    /// Observation of one socket alone.
     #[must_use]
     pub const fn of(local: &'a Timeline) -> Self {
         Self {

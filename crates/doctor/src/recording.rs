@@ -25,9 +25,9 @@ pub struct Recording {
     pub began: Instant,
     /// When it ended.
     pub ended: Instant,
-    /// It was told to stop early.
+    /// Stopped early.
     pub stopped: bool,
-    /// It ended early because the process that was asked for has ended.
+    /// Ended early because the requested process has exited.
     pub process_ended: bool,
     /// Connections that matched and were left out because there were too many.
     pub flows_left_out: usize,
@@ -45,7 +45,7 @@ impl Recording {
             .min()
     }
 
-    /// What was seen in both, of which `later` was made afterwards in the same namespace.
+    /// Both recordings joined; `later` was made afterwards in the same namespace.
     #[must_use]
     pub fn followed_by(mut self, later: Self) -> Self {
         let known = self.flows.iter().enumerate();
@@ -81,11 +81,11 @@ pub struct Track {
     pub key: FlowKey,
     /// Its identity.
     pub cookie: u64,
-    /// Who held it when that was looked up; empty where it is not known.
+    /// Owners at the time of the lookup; empty where unknown.
     pub owners: Vec<SocketOwner>,
     /// The looks at it in order of time; at least one.
     pub samples: Samples,
-    /// It was gone before the window ended.
+    /// The connection was closed before the window ended.
     pub ended: bool,
     /// The interface through which it sends, as the routes stand at the end; `None` where that was
     /// not looked up.

@@ -24,7 +24,7 @@ pub(crate) struct Times {
     pub(crate) unclear: f64,
 }
 
-/// What a look shows of its limit: all that is to be known of it when the next one comes.
+/// The limit shown by a look, with everything needed when the next one comes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     pub(crate) at: Instant,

@@ -41,12 +41,12 @@ pub struct Timeline {
     is_extra: bool,
     /// How many looks the samples stand for: thousands of connections are asked for it.
     looks: usize,
-    /// What was found out of these samples, which each of many connections asks its siblings for.
+    /// Start of these samples, cached because many connections ask their siblings for it.
     pub(crate) startup: OnceLock<Startup>,
     pub(crate) short_waits: OnceLock<Option<ShortWaits>>,
 }
 
-/// What is to be known of the sample before the next one.
+/// State of a sample that is needed at the next one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     key: FlowKey,
@@ -55,13 +55,13 @@ pub(crate) struct Before {
     is_closed: bool,
 }
 
-/// What becomes of a sample.
+/// Result of adding a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     LeftOut,
-    /// It is of another socket than those before.
+    /// It belongs to another socket than those before.
     Anew,
-    /// It is the first, or goes on.
+    /// The first, or a continuation.
     Kept,
 }
 
@@ -75,7 +75,7 @@ impl Before {
         }
     }
 
-    /// What becomes of `sample` behind this one.
+    /// Result of adding `sample` after this one.
     pub(crate) fn take(before: Option<Self>, sample: &FlowSample) -> Taken {
         let is_last_look = is_closed(sample)
             && sample.bytes_acked.is_some()
@@ -205,7 +205,7 @@ impl Timeline {
         self.short_waits = OnceLock::new();
     }
 
-    /// How it was seen before it was established.
+    /// Looks before it was established.
     pub(crate) const fn opening(&self) -> Option<&Opening> {
         self.opening.as_ref()
     }
@@ -445,7 +445,8 @@ impl Timeline {
         self.smallest(|s| s.min_rtt)
     }
 
-    /// What queues and delayed ACKs add to the round-trip time: `srtt - min_rtt`, the median.
+    /// Median of `srtt - min_rtt`: the delay that queues and delayed ACKs add to the round-trip
+    /// time.
     #[must_use]
     pub fn queue_delay(&self) -> Option<Duration> {
         self.median(|s| Some(s.srtt?.saturating_sub(s.min_rtt?)))

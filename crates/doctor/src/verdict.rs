@@ -23,9 +23,9 @@ pub enum Confidence {
 pub struct Evidence {
     /// Name of the field, as in `FlowSample`, `nstat` or sysctl.
     pub field: &'static str,
-    /// What was seen, with its unit.
+    /// Observed value, with its unit.
     pub observed: String,
-    /// What the rule compares it with, with its unit.
+    /// Threshold of the rule, with its unit.
     pub expected: String,
 }
 
@@ -64,11 +64,11 @@ pub struct Proposal {
     pub to: KnobValue,
     /// When it takes effect.
     pub live: Live,
-    /// What it may cost.
+    /// Possible drawbacks.
     pub risk: &'static str,
 }
 
-/// What would limit the flow if this verdict's limit were gone.
+/// The limit that would follow if this verdict's were removed.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NextLimit {
@@ -105,10 +105,10 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// Share of the time of an operation that the proposed change saves, where arithmetic tells.
     pub saves: Option<f64>,
-    /// What comes behind it.
+    /// The limit that follows.
     pub next: Option<NextLimit>,
-    /// What to change, smallest scope first. Empty where no TCP setting helps.
+    /// Proposed changes, smallest scope first. Empty where no TCP setting helps.
     pub proposals: Vec<Proposal>,
-    /// What to do in the program or on the path, or why no TCP setting helps.
+    /// Advice on the program or the path, or the reason why no TCP setting helps.
     pub remark: String,
 }

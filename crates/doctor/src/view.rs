@@ -34,7 +34,7 @@ pub(crate) struct View<'a> {
     pub(crate) shares_process: bool,
     /// Answers arrive on another connection between the same two hosts.
     pub(crate) hosts_answer_elsewhere: bool,
-    /// Where the sender is, for whoever asked.
+    /// Side on which the sender is, for the caller.
     pub(crate) sender_side: Side,
 }
 

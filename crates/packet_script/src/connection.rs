@@ -17,10 +17,11 @@ const PEER_ISN: u32 = 0xffff_fc00;
 /// First value of the peer's clock; the unit is a millisecond.
 const PEER_CLOCK: u32 = 100_000;
 
-/// What begins further ahead is sent to be refused, and nothing follows it.
+/// Largest distance of a plausible sequence number; segments further ahead are meant to be
+/// rejected, and nothing follows them.
 const PLAUSIBLE_BYTES: i64 = 100_000;
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) host_port: Option<u16>,
@@ -37,11 +38,11 @@ pub(super) struct Connection {
     pub(super) peer_offer: Offer,
     /// Last clock value of the host.
     pub(super) host_clock: u32,
-    /// What the connection does with the peer's address.
+    /// Number from which the connection derives the peer's address.
     index: u16,
 }
 
-/// What a SYN offered.
+/// Options offered in a SYN.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offer {
     pub(super) timestamps: bool,

@@ -8,7 +8,7 @@ use base::tcp::TcpFlags;
 /// A script that was read and is known to make sense.
 #[derive(Clone, Debug)]
 pub struct PacketScript {
-    /// What it shows.
+    /// Description.
     pub about: String,
     /// Rules that it tests, by the id of a test vector.
     pub vectors: Vec<String>,
@@ -16,13 +16,13 @@ pub struct PacketScript {
     pub only: Option<(Engine, String)>,
     /// Behaviours by which steps differ between the engines.
     pub excuses: Vec<String>,
-    /// What is set up before the first step.
+    /// Settings before the first step.
     pub setup: Setup,
-    /// What happens.
+    /// Steps.
     pub steps: Vec<Step>,
 }
 
-/// Who runs scripts.
+/// Engine that runs scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Our stack in virtual time.
@@ -31,7 +31,7 @@ pub enum Engine {
     Kernel,
 }
 
-/// What is set up before the first step.
+/// Settings before the first step.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Profile of our stack; the kernel runs `linux_6_18` only.
@@ -40,7 +40,7 @@ pub struct Setup {
     pub ipv6: bool,
     /// MTU of the host's interface.
     pub mtu: u16,
-    /// What the peer offers in its SYN.
+    /// Options in the peer's SYN.
     pub peer: PeerSetup,
     /// Set on the socket before it connects or listens.
     pub settings: Vec<Setting>,
@@ -50,7 +50,7 @@ pub struct Setup {
     pub routes: Vec<(String, String)>,
 }
 
-/// What the peer offers in its SYN, where a script does not write the SYN itself.
+/// Options in the peer's SYN, where a script does not write the SYN itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSetup {
     /// Its MSS option.
@@ -96,7 +96,7 @@ pub struct Step {
     pub when: When,
     /// Which connection; the first is `a`.
     pub connection: String,
-    /// What.
+    /// Action.
     pub action: Action,
 }
 
@@ -111,7 +111,7 @@ pub struct When {
     pub max: Option<Duration>,
 }
 
-/// What a time counts from.
+/// Reference of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     /// The step before.
@@ -122,7 +122,7 @@ pub enum After {
     Label(String),
 }
 
-/// What happens in a step.
+/// Action of a step.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// The peer sends a packet.
@@ -131,7 +131,7 @@ pub enum Action {
     Out(PacketSpec),
     /// The network sends an error about what the host sent.
     Icmp {
-        /// What is wrong.
+        /// Kind of error.
         kind: IcmpName,
         /// Sequence number of the segment that it quotes.
         seq: i64,
@@ -144,7 +144,7 @@ pub enum Action {
     Check(Vec<Check>),
 }
 
-/// What the application does.
+/// Call of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Listens at the host's port.
@@ -191,10 +191,10 @@ pub enum Call {
     Route(String, String),
 }
 
-/// What a call must return.
+/// Expected result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// It succeeds; a count is everything that was asked for.
+    /// Success; for counts, everything requested.
     Done,
     /// So many bytes.
     Count(u32),
@@ -202,7 +202,7 @@ pub enum CallResult {
     Again,
     /// The end of the data.
     End,
-    /// It fails, by this name (`reset`, `refused`, `timed-out`, `unreachable`, `broken`, ...).
+    /// Failure with this name (`reset`, `refused`, `timed-out`, `unreachable`, `broken`, ...).
     Error(String),
     /// Whatever.
     Any,
@@ -211,7 +211,7 @@ pub enum CallResult {
 /// One condition on what is known of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is known: one of the names of `crates/stack/scripts/README.md`.
+    /// Name of the quantity, from `crates/stack/scripts/README.md`.
     pub field: String,
     /// The least value.
     pub min: CheckValue,
@@ -278,7 +278,7 @@ pub enum Seq {
     /// The next one of its side.
     #[default]
     Next,
-    /// It does not matter.
+    /// Any.
     Any,
     /// This one.
     Is(i64),
@@ -297,7 +297,7 @@ pub enum WindowSpec {
 /// The options of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsSpec {
-    /// They do not matter.
+    /// Accept any.
     pub any: bool,
     /// MSS.
     pub mss: Option<u16>,
@@ -323,7 +323,7 @@ pub enum TimestampSpec {
     On {
         /// The peer's clock; `None`: it runs with the script's time.
         value: Option<u32>,
-        /// What is echoed; `None`: in, the host's last value; out, it does not matter.
+        /// Echoed timestamp; `None`: inbound, the host's latest value; outbound, any.
         echo: Option<Echo>,
     },
 }
@@ -333,7 +333,7 @@ pub enum TimestampSpec {
 pub enum Echo {
     /// This value of the peer's clock.
     Value(u32),
-    /// That of the packet that was marked so.
+    /// Value from the packet with this label.
     Label(String),
 }
 
@@ -343,7 +343,7 @@ pub enum SackSpec {
     /// None.
     #[default]
     None,
-    /// They do not matter.
+    /// Any.
     Any,
     /// These, in this order.
     Blocks(Vec<(i64, i64)>),

@@ -33,7 +33,7 @@ pub struct StackHost {
     resets_on_close: bool,
     sockets: BTreeMap<String, Socket>,
     failures: BTreeMap<SocketId, StackFailure>,
-    /// Those whose failure a call has told.
+    /// Sockets whose failure a call has reported.
     told: BTreeSet<SocketId>,
     sent: VecDeque<Packet>,
 }

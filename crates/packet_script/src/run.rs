@@ -21,7 +21,7 @@ pub use observe::{Happening, Observed, observe};
 
 /// One tick of the timers of Linux with HZ=250.
 const TICK: Duration = Duration::from_millis(4);
-/// What may be early because two clocks are compared.
+/// Tolerated earliness, since two clocks are compared.
 const EARLY: Duration = Duration::from_millis(1);
 
 /// A packet on the wire.
@@ -64,7 +64,7 @@ impl Wire {
 /// An ICMP error that the network sends to the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp {
-    /// What is wrong.
+    /// Kind of error.
     pub kind: IcmpName,
     /// Header of the segment of the host that it quotes.
     pub quoted: TcpHeader,
@@ -98,7 +98,7 @@ pub trait ScriptHost {
     /// # Errors
     /// What this host cannot do.
     fn call(&mut self, connection: &str, remote: u16, call: &Call) -> Result<CallResult, String>;
-    /// What is known; `None`: this host does not know.
+    /// Value of a quantity; `None` if this host does not know it.
     fn sample(&mut self, connection: &str, field: &str) -> Option<Value>;
 }
 
@@ -107,9 +107,9 @@ pub trait ScriptHost {
 pub struct Failure {
     /// The line of the script.
     pub line: u32,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What happened until then, as lines of a script.
+    /// Events until then, as lines of a script.
     pub story: String,
 }
 

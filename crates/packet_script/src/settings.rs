@@ -33,7 +33,7 @@ const NAMES: &[&str] = &[
     "window_clamp",
 ];
 
-/// What is wrong with a name of a setting, if anything.
+/// Explains an unknown name of a setting; `None` for valid ones.
 #[must_use]
 pub fn unknown_setting(name: &str) -> Option<String> {
     let known = NAMES.contains(&name);

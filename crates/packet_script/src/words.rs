@@ -10,7 +10,7 @@ pub(super) struct Word<'a> {
     pub(super) column: u32,
 }
 
-/// What is wrong at a column.
+/// Error at a column.
 #[derive(Clone, Debug)]
 pub(super) struct Mistake {
     pub(super) column: u32,
@@ -89,14 +89,14 @@ impl<'a> Words<'a> {
         found
     }
 
-    /// What is left, joined by single spaces.
+    /// The remaining words, joined by single spaces.
     pub(super) fn rest(&mut self) -> String {
         let rest: Vec<&str> = self.words[self.next..].iter().map(|w| w.text).collect();
         self.next = self.words.len();
         rest.join(" ")
     }
 
-    /// That nothing is left.
+    /// Checks that no words remain.
     pub(super) fn finish(&self) -> Parsed<()> {
         match self.peek() {
             None => Ok(()),

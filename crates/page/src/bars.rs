@@ -20,7 +20,7 @@ const MARK_MARGIN: f64 = 4.0;
 pub struct Bars {
     /// Above the picture.
     pub title: String,
-    /// Of all values, as [`lab::show::show_value`] has it.
+    /// Unit of all values; see [`lab::show::show_value`].
     pub unit: &'static str,
     /// From top to bottom.
     pub groups: Vec<BarGroup>,
@@ -44,9 +44,9 @@ pub struct Bar {
     pub name: String,
     /// In the unit of the picture.
     pub value: f64,
-    /// Where the true value may lie.
+    /// Interval of the true value.
     pub range: Option<(f64, f64)>,
-    /// Of its colour.
+    /// Index of its colour.
     pub colour: usize,
 }
 
@@ -141,7 +141,7 @@ fn is_crowded(group: &BarGroup) -> bool {
     })
 }
 
-/// Where the number of a bar begins: at its end, but behind a mark that would stand in it.
+/// Position of a bar's number: at the end of the bar, but behind a mark that it would overlap.
 fn beside(end: f64, text: &str, mark: Option<f64>) -> f64 {
     let begin = end + MARK_MARGIN + 1.0;
     let width = text.chars().count() as f64 * LETTER;

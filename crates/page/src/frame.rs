@@ -10,7 +10,7 @@ pub(super) const WIDTH: f64 = 520.0;
 pub(super) const LEFT: f64 = 104.0;
 /// The right end of the plot.
 pub(super) const RIGHT: f64 = WIDTH - 12.0;
-/// Of a line of words, at the size of a phone.
+/// Height of a line of words on a phone.
 const WORDS_HEIGHT: f64 = 28.0;
 /// Pixels of a letter, about, at the size of a phone.
 pub(super) const LETTER: f64 = 9.5;
@@ -101,7 +101,7 @@ pub(super) fn curve_class(index: usize) -> String {
     format!("curve d{}", index % 4)
 }
 
-/// What each line is, as it is drawn.
+/// Legend of the lines.
 pub(super) fn legend<'n>(names: impl Iterator<Item = &'n str>) -> Markup {
     html! {
         ul.legend {

@@ -20,15 +20,15 @@ const TEXT_WIDTH: f64 = 58.0;
 pub struct Heat {
     /// Above the picture.
     pub title: String,
-    /// What the columns are.
+    /// Name of the columns.
     pub x_name: String,
-    /// What the rows are.
+    /// Name of the rows.
     pub y_name: String,
     /// Names of the columns.
     pub x: Vec<String>,
     /// Names of the rows.
     pub y: Vec<String>,
-    /// Of all values, as [`lab::show::show_value`] has it.
+    /// Unit of all values; see [`lab::show::show_value`].
     pub unit: &'static str,
     /// By row, as `y`; `None` where nothing was measured.
     pub values: Vec<Vec<Option<f64>>>,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::frame::{self, LEFT, LETTER, RIGHT, n};
 
-/// Of a packet.
+/// Height of a packet's row.
 const STEP: f64 = 28.0;
 /// By which an arrow falls.
 const FALL: f64 = 10.0;
@@ -14,10 +14,10 @@ const TOP: f64 = 40.0;
 /// Half the width of a head.
 const HEAD: f64 = 4.5;
 
-/// Who sent what when.
+/// Diagram of packets between two hosts over time.
 #[derive(Clone, Debug, Default)]
 pub struct Ladder {
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// The two hosts, left and right.
     pub hosts: [String; 2],
@@ -32,7 +32,7 @@ pub struct Rung {
     pub time: String,
     /// By which host; `None` where nothing is sent.
     pub from: Option<usize>,
-    /// What it is.
+    /// Description.
     pub words: String,
 }
 

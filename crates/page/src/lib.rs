@@ -46,11 +46,11 @@ const SHORT: usize = 24;
 pub struct Page {
     /// Heading, and the name of the file in the browser.
     pub title: String,
-    /// What it is, in a sentence.
+    /// Introduction, in a sentence.
     pub lead: String,
-    /// How it was made: names and values.
+    /// Circumstances: names and values.
     pub facts: Vec<(String, String)>,
-    /// What stands before the sections.
+    /// Parts in front of the sections.
     pub parts: Vec<Part>,
     /// With links to them at the top, where there are several.
     pub sections: Vec<Section>,
@@ -61,18 +61,18 @@ pub struct Page {
 pub struct Section {
     /// Heading.
     pub title: String,
-    /// What it consists of.
+    /// Parts of the section.
     pub parts: Vec<Part>,
 }
 
-/// What a page consists of.
+/// Part of a page.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A paragraph.
     Text(String),
     /// A sentence that is to be noticed.
     Note(Tone, String),
-    /// What is to be typed, line by line.
+    /// Lines to type.
     Code(String),
     /// Numbers that are to be seen first.
     Tiles(Vec<Tile>),
@@ -92,25 +92,25 @@ pub enum Part {
     Bars(Bars),
     /// Spreads of few cells.
     Ranges(Ranges),
-    /// What belongs together, with a head.
+    /// A group with a heading.
     Block(Head, Vec<Part>),
-    /// What is shown on request.
+    /// Content shown on request.
     Fold(String, Vec<Part>),
 }
 
-/// What a colour says; the words say it too.
+/// Meaning of a colour; the text says it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]
     /// Nothing more than it is.
     Plain,
-    /// As it should be.
+    /// Good.
     Good,
     /// Not as it should be.
     Bad,
     /// To be read with care.
     Doubt,
-    /// Of less importance.
+    /// Less important.
     Muted,
 }
 
@@ -119,16 +119,16 @@ pub enum Tone {
 pub struct Tile {
     /// With its unit.
     pub number: String,
-    /// What it counts.
+    /// Name of the number.
     pub name: String,
-    /// Of the number.
+    /// Tone of the number.
     pub tone: Tone,
 }
 
 /// The head of a block.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
-    /// What it is about.
+    /// Subject.
     pub title: String,
     /// In small letters behind it.
     pub tags: Vec<String>,
@@ -150,11 +150,11 @@ pub struct Table {
 /// A place in a table.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// As it is shown.
+    /// Text.
     pub text: String,
     /// The number behind the text, as JSON has it.
     pub value: Option<f64>,
-    /// Of the text.
+    /// Tone of the text.
     pub tone: Tone,
     /// The section that the text leads to, by its place among those of the page.
     pub section: Option<usize>,
@@ -387,7 +387,7 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-/// What a policy calls the text of a script or a style (CSP level 3, section 2.3.1).
+/// Hash of a script or style in a content security policy (CSP level 3, section 2.3.1).
 fn source_hash(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(Sha256::digest(text)))
 }

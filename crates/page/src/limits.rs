@@ -10,8 +10,8 @@ use maud::{Markup, html};
 use super::frame::{LEFT, RIGHT, n};
 use super::scale::Scale;
 
-/// What held between two points, with its share of that time; together one. `None`: not known.
-/// Nothing where nothing was seen.
+/// Limits between two points, with their shares of that time, which add up to one. `None`: unknown.
+/// Empty without samples.
 pub type LimitShares = Vec<(Option<Limit>, f64)>;
 
 /// Height of a strip, which knows one limit at a time.
@@ -19,14 +19,14 @@ const STRIP: f64 = 12.0;
 /// Height of an area of shares, and of its title above it.
 const AREA: f64 = 64.0;
 const TITLE: f64 = 18.0;
-/// Where an area is marked at its side.
+/// Marks at the side of an area.
 const SHARES_MARKED: [(f64, &str); 3] = [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")];
 /// A thinner part of an area does not show.
 const SHARE_MIN: f64 = 0.001;
 
 /// Side of the tile of a pattern.
 const TILE: f64 = 8.0;
-/// What is drawn over the colour of each limit, in a tile.
+/// Patterns drawn over the colour of each limit, in a tile.
 const PATTERNS: [(&str, &str); 13] = [
     ("application", ""),
     ("nagle", "M-2,2 2,-2M0,8 8,0M6,10 10,6"),
@@ -61,7 +61,7 @@ struct Stretch {
 }
 
 impl Limits {
-    /// Those of points, or of `shares` where there are as many.
+    /// Limits of points, or `shares` where there are as many.
     pub(super) fn of(points: &[Point], shares: &[LimitShares]) -> Self {
         let has_shares = shares.len() == points.len();
         let mut begin = 0.0;
@@ -187,7 +187,7 @@ impl Limits {
         boxes.iter().map(outline).collect()
     }
 
-    /// What each pattern is, with its share of the whole time.
+    /// Legend of the patterns, with shares of the whole time.
     pub(super) fn legend(&self) -> Markup {
         if !self.is_known() {
             return html! { p.muted { "What limits the sender does not show here." } };

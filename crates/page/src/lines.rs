@@ -30,7 +30,7 @@ pub struct Lines {
     pub references: Vec<(f64, String)>,
 }
 
-/// What an axis is about.
+/// Axis.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
     /// In words.
@@ -57,7 +57,7 @@ pub struct Spot {
     pub x: f64,
     /// `None` where nothing was measured.
     pub y: Option<f64>,
-    /// Where the true value may lie.
+    /// Interval of the true value.
     pub range: Option<(f64, f64)>,
 }
 
@@ -96,8 +96,7 @@ impl Lines {
         }
     }
 
-    /// Where the horizontal axis is marked: at the measured values where few, else at round
-    /// ones.
+    /// Marks of the horizontal axis: at the measured values if these are few, else at round ones.
     fn marks(&self, x: &Scale) -> Vec<f64> {
         let mut values: Vec<f64> = self
             .lines
@@ -205,7 +204,7 @@ fn key_mark(index: usize) -> Markup {
     html! { path class=(mark_class(index)) d=(mark(index, (18.0, 7.0))) {} }
 }
 
-/// What each line is, as it is drawn.
+/// Legend of the lines.
 fn legend(lines: &[Line]) -> Markup {
     html! {
         ul.legend {

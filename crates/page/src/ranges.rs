@@ -13,7 +13,7 @@ const TOP: f64 = 8.0;
 pub struct Ranges {
     /// Above the picture.
     pub title: String,
-    /// Of all values, as [`lab::show::show_value`] has it.
+    /// Unit of all values; see [`lab::show::show_value`].
     pub unit: &'static str,
     /// From top to bottom.
     pub rows: Vec<Range>,

@@ -23,11 +23,11 @@ const MARKS_FROM: usize = 3;
 pub struct Sequence {
     /// Above the picture.
     pub title: String,
-    /// What was sent for the first time, in the order of time.
+    /// Data sent for the first time, in order of time.
     pub sent: Vec<Span>,
-    /// What the receiver told, in the order of time.
+    /// ACKs of the receiver, in order of time.
     pub acked: Vec<AckedTo>,
-    /// What was retransmitted, by kind.
+    /// Retransmitted data, by kind.
     pub retransmitted: Vec<Retransmitted>,
 }
 
@@ -44,7 +44,7 @@ pub struct Span {
     pub to: u64,
 }
 
-/// What a receiver had and offered at a time.
+/// Data acknowledged and window offered by a receiver at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AckedTo {
     /// When, in seconds since the plot begins.
@@ -62,7 +62,7 @@ pub struct Retransmitted {
     pub kind: &'static str,
     /// How many there were, those that are not drawn too.
     pub count: u64,
-    /// Those that are drawn.
+    /// Spans to draw.
     pub spans: Vec<Span>,
 }
 

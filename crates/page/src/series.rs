@@ -33,11 +33,11 @@ pub struct Series {
     pub points: Vec<Point>,
     /// Published rates in bit/s, drawn into the plot.
     pub references: Vec<(f64, String)>,
-    /// What held between each point and the one before, where more is known of it than what held
-    /// for longest: as many as points, or none.
+    /// Limits between each point and the previous one, where more is known than the longest: as
+    /// many as points, or none.
     pub shares: Vec<LimitShares>,
-    /// What held over all the time, where parts of it do not weigh by their length alone; else it
-    /// is summed up from the points.
+    /// Limits of the whole time, where parts do not weigh by their length alone; otherwise summed
+    /// from the points.
     pub totals: LimitShares,
     /// Further lines, in panels of the points or in their own.
     pub curves: Vec<Curve>,
@@ -48,7 +48,7 @@ pub struct Series {
 /// The unit of a time axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Of runs and connections.
+    /// Seconds.
     #[default]
     Seconds,
     /// From five of them on.
@@ -58,7 +58,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// That in which a time of this length reads best.
+    /// The unit in which a time of this length reads best.
     #[must_use]
     pub fn of(span: Duration) -> Self {
         match span.as_secs() {
@@ -102,7 +102,7 @@ impl TimeUnit {
 pub struct Curve {
     /// The panel that it is drawn in: [`Curve::BYTES`] or one of its own, by its title.
     pub panel: &'static str,
-    /// Of its values, as [`lab::show::show_value`] has it.
+    /// Unit of its values; see [`lab::show::show_value`].
     pub unit: &'static str,
     /// In words.
     pub name: &'static str,
@@ -140,7 +140,7 @@ impl Book {
         self.figures.is_empty()
     }
 
-    /// As the script of the page reads it.
+    /// Data for the script of the page.
     pub(super) fn data(&self) -> Value {
         let limits = Limit::ALL.map(Limit::name);
         json!({ "limits": limits, "figures": self.figures })

@@ -24,7 +24,7 @@ pub const OVER: &str = " / that of ";
 pub struct Observation {
     /// Its variant, empty where there are none.
     pub variant: String,
-    /// What measured it.
+    /// Engine.
     pub engine: String,
     /// Keys and values of the sweep.
     pub axes: Vec<(String, String)>,
@@ -34,9 +34,9 @@ pub struct Observation {
     pub unit: &'static str,
     /// `None` where the cell has no usable run.
     pub value: Option<f64>,
-    /// Where the true value may lie.
+    /// Interval of the true value.
     pub range: Option<(f64, f64)>,
-    /// As it was published, where it was.
+    /// Published value, where there is one.
     pub published: Option<(f64, String)>,
 }
 
@@ -201,7 +201,7 @@ fn lines(metric: &str, seen: &[&Observation], key: &str) -> Option<Part> {
     }))
 }
 
-/// Where others have a value and one has none, that one has a gap.
+/// Gives each line a gap where others have a value and it has none.
 fn with_gaps(mut lines: Vec<Line>) -> Vec<Line> {
     let mut places: Vec<f64> = lines
         .iter()

@@ -9,11 +9,11 @@ use serde::Serialize;
 pub struct Correction {
     /// `D-`, the letter of the document (N, P, W, F, R) and a number.
     pub id: &'static str,
-    /// What the document says.
+    /// Statement in the document.
     pub says: &'static str,
-    /// What is wrong with it.
+    /// The error in it.
     pub wrong: &'static str,
-    /// What is right.
+    /// The correction.
     pub corrected: &'static str,
     /// How a report says it.
     pub wording: &'static str,

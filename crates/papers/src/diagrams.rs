@@ -32,7 +32,7 @@ pub struct Shown {
     pub scenario: &'static str,
     /// The variant.
     pub variant: &'static str,
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
 }
 
@@ -107,9 +107,9 @@ pub struct PacketDiagram {
 pub struct Row {
     /// When, from the first packet on; empty where nothing is sent.
     pub time: String,
-    /// Who sends; `None` where nothing is sent.
+    /// Sender; `None` for a pause.
     pub from: Option<End>,
-    /// What is sent, or how long nothing is.
+    /// Description of the packet, or of the pause.
     pub words: String,
 }
 
@@ -141,7 +141,7 @@ impl PacketDiagram {
         rows
     }
 
-    /// As text, two hosts and arrows between them.
+    /// The diagram as text: two hosts and arrows between them.
     ///
     /// # Panics
     ///
@@ -221,13 +221,13 @@ pub(crate) fn run(engine: &Virtual, trial: &Trial, stop: &AtomicBool) -> Outcome
     Outcome { packets, ..outcome }
 }
 
-/// What both observers saw.
+/// Packets seen by both observers.
 #[derive(Debug, Default)]
 struct Seen {
     packets: Vec<SentPacket>,
-    /// Who sent the first packet.
+    /// Address of the host that sent the first packet.
     client: Option<IpAddr>,
-    /// Of each connection the client's port, and the first sequence number of each end.
+    /// The client's port and both initial sequence numbers of each connection.
     connections: Vec<(u16, [SeqNum; 2])>,
 }
 

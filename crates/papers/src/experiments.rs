@@ -40,8 +40,8 @@ impl SeedDocument {
         ("cork", Self::Cork),
     ];
 
-    /// That of an experiment; `None` where its file was read without [`vocabulary`] and names
-    /// another.
+    /// Document of an experiment; `None` if its file was read without [`vocabulary`] and names an
+    /// unknown one.
     #[must_use]
     pub fn of(experiment: &Experiment) -> Option<Self> {
         let mut all = Self::ALL.iter();
@@ -49,7 +49,7 @@ impl SeedDocument {
         found.map(|(_, document)| *document)
     }
 
-    /// As it is written.
+    /// Name used in scenario files.
     #[must_use]
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(_, document)| *document == self);
@@ -185,7 +185,7 @@ pub fn experiment_texts() -> &'static [(&'static str, &'static str)] {
     &NAMED_TEXTS
 }
 
-/// What scenario files may name: the probes and the documents.
+/// Names that scenario files may use: the probes and the documents.
 #[must_use]
 pub fn vocabulary() -> Vocabulary {
     Vocabulary {

@@ -17,11 +17,11 @@ pub struct Figure {
     pub id: &'static str,
     /// Name of the experiment's file.
     pub scenario: &'static str,
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
-    /// What is varied: the horizontal axis.
+    /// Quantity on the horizontal axis.
     pub x: Quantity,
-    /// What tells lines apart, or the rows of a field; `None` for one line.
+    /// Quantity that distinguishes lines, or rows of a field; `None` for a single line.
     pub line: Option<Quantity>,
     /// Whether it is a field of numbers rather than lines.
     pub is_field: bool,
@@ -34,11 +34,11 @@ pub struct Figure {
 pub struct Quantity {
     /// In words.
     pub name: &'static str,
-    /// Where a cell has it.
+    /// Source of the value in a cell.
     pub of: QuantitySource,
 }
 
-/// Where a cell has a value.
+/// Source of a quantity's value in a cell.
 #[derive(Clone, Copy, Debug)]
 pub enum QuantitySource {
     /// In a sweep, by its key.
@@ -203,9 +203,9 @@ pub struct Drawing {
     pub id: String,
     /// See [`Figure::title`].
     pub title: String,
-    /// What is varied.
+    /// Quantity on the horizontal axis.
     pub x: String,
-    /// What tells lines apart; empty for one line.
+    /// Quantity that distinguishes lines; empty for a single line.
     pub line: String,
     /// See [`Figure::is_field`].
     pub is_field: bool,
@@ -215,12 +215,12 @@ pub struct Drawing {
     pub spots: Vec<DrawnSpot>,
 }
 
-/// What one engine gave at one place of a picture: medians of its usable runs.
+/// Results of one engine at one place of a figure: medians of its usable runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnSpot {
-    /// What ran it.
+    /// Engine.
     pub engine: EngineName,
-    /// Of which line; empty where there is one.
+    /// The line; empty for a single line.
     pub line: String,
     /// Place on the horizontal axis, as it is written.
     pub x: String,
@@ -249,7 +249,7 @@ impl Drawing {
         self.places_of(|_| true)
     }
 
-    /// Those that an engine ran.
+    /// Places that an engine ran.
     #[must_use]
     pub fn places_on(&self, engine: EngineName) -> (Vec<&str>, Vec<&str>) {
         self.places_of(|spot| spot.engine == engine)

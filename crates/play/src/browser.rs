@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 
 thread_local! {
-    /// What the page writes, then what it reads; a page has one thread.
+    /// Text exchanged with the page, in both directions; a page has one thread.
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

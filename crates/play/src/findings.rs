@@ -42,7 +42,7 @@ struct ChangeRow {
     takes_effect: Live,
 }
 
-/// What stands in the way of a look.
+/// Reason for which a look is impossible.
 #[derive(Debug)]
 enum Hindrance {
     Caveats(Vec<Caveat>),
@@ -73,7 +73,7 @@ impl Hindrance {
     }
 }
 
-/// What the doctor says of the connections of a trial while they are busy, each verdict once.
+/// The doctor's findings on the connections of a trial while they are busy, each verdict once.
 ///
 /// # Errors
 /// Why it says nothing.
@@ -85,7 +85,7 @@ pub(crate) fn of(trial: &Trial) -> Result<Vec<Finding>, String> {
     }
 }
 
-/// What it says, and why it says nothing of a connection.
+/// Findings, and the reason if a connection has none.
 fn look(trial: &Trial) -> Result<(Vec<Finding>, Option<String>), Hindrance> {
     let stop = AtomicBool::new(false);
     // The doctor looks at programs that go on.

@@ -24,19 +24,19 @@ const REPORTS_MAX: u32 = 400;
 /// Variants that a page shows side by side.
 const VARIANTS_MAX: usize = 4;
 
-/// What a page is told.
+/// Answer to the page.
 #[derive(Debug, Serialize)]
 struct Answer {
     schema: &'static str,
-    /// What is wrong with the scenario, a line each; then nothing was run.
+    /// Errors in the scenario, one per line; nothing was run if there are any.
     mistakes: Vec<Mistake>,
     variants: Vec<Variant>,
 }
 
-/// What is wrong, and where.
+/// An error and its position.
 #[derive(Debug, Serialize)]
 struct Mistake {
-    /// As the command line says it.
+    /// The same text as on the command line.
     text: String,
 }
 
@@ -48,8 +48,7 @@ struct Variant {
     seed: u64,
     outcome: Outcome,
     packets: Packets,
-    /// What the doctor says of the same trial as it would see it from outside, the most important
-    /// first.
+    /// The doctor's findings on the same trial, as seen from outside; most important first.
     findings: Vec<Finding>,
     /// Why there are none.
     not_diagnosed: Option<String>,

@@ -41,20 +41,20 @@ struct Shown {
     /// The connection, from 0 in the order of appearance.
     flow: usize,
     seq: u32,
-    /// Of payload.
+    /// Payload size.
     bytes: u32,
     ack: u32,
     /// Letters as tcpdump writes them.
     flags: String,
-    /// What the header says, not shifted.
+    /// Window field of the header, not scaled.
     window: u16,
     /// Ranges that have arrived behind a gap.
     sack: Vec<[u32; 2]>,
-    /// It was sent before.
+    /// Retransmission.
     is_retransmission: bool,
 }
 
-/// What passes both ends of the path.
+/// Packets that pass both ends of the path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PacketLog(Rc<RefCell<Passed>>);
 
@@ -72,7 +72,7 @@ struct Header {
     from_client: bool,
     client_port: u16,
     seq: SeqNum,
-    /// Of payload.
+    /// Payload size.
     bytes: u32,
     /// Numbers that it takes: payload, SYN and FIN.
     sequence_bytes: u32,
@@ -174,13 +174,13 @@ impl Tap for Watch {
     }
 }
 
-/// Where the numbers of a connection begin.
+/// Sequence numbers of a connection.
 #[derive(Debug)]
 struct Flow {
     client_port: u16,
-    /// What the client and the server began with.
+    /// Initial sequence numbers of client and server.
     first: [Option<SeqNum>; 2],
-    /// Where what each has sent so far ends.
+    /// End of the data that each has sent so far.
     end: [Option<SeqNum>; 2],
 }
 

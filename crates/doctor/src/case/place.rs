@@ -18,8 +18,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// That of a connection of which nothing else is known: the port that a kernel chose is the
-    /// larger one, nearly always. [`Services`] knows more.
+    /// Place of a connection about which nothing else is known: ephemeral ports are larger, nearly
+    /// always. [`Services`] knows more.
     #[must_use]
     pub const fn of(key: FlowKey) -> Self {
         if key.local.port() < key.remote.port() {
@@ -36,12 +36,12 @@ impl Place {
 pub struct Services {
     /// Ports here that clients connect to.
     ports: BTreeSet<u16>,
-    /// What programs here connected to.
+    /// Addresses that local programs connected to.
     remotes: BTreeSet<SocketAddr>,
 }
 
 impl Services {
-    /// Those of `recording`.
+    /// Services of `recording`.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
         let listeners = recording.hosts.iter().flat_map(|host| &host.listeners);

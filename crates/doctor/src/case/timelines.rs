@@ -25,7 +25,7 @@ const TIMELINES_MORE: usize = 16;
 
 type Counter = fn(&FlowSample) -> Option<u64>;
 
-/// What is asked of each connection of a recording.
+/// Facts about each connection of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) looks: usize,
@@ -41,7 +41,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Those of a connection, without a timeline of it where that would keep all its samples.
+    /// Facts about a connection, without a timeline where that would keep all its samples.
     pub(super) fn of(track: &Track) -> Self {
         if track.samples.len() > thresholds::SAMPLES_KEPT {
             return Self::of_timeline(&timeline_of(track, &mut Vec::new()));
@@ -73,7 +73,7 @@ impl Facts {
     }
 }
 
-/// What becomes of the samples of a connection, one after the other.
+/// Running sums over the samples of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     first: Option<Instant>,
@@ -129,7 +129,7 @@ impl Span {
     }
 }
 
-/// Those that were asked for lately.
+/// Recently used timelines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timelines {
     kept: RefCell<Kept>,
@@ -147,7 +147,7 @@ struct Kept {
 }
 
 impl Timelines {
-    /// That of the connection `track` at `index`.
+    /// Timeline of the connection `track` at `index`.
     pub(super) fn get(&self, index: usize, track: &Track) -> Arc<Timeline> {
         let mut kept = self.kept.borrow_mut();
         kept.asked += 1;
@@ -165,8 +165,8 @@ impl Timelines {
 }
 
 impl Kept {
-    /// Where there are too many, some of those that were asked for longest ago go, but none of
-    /// those by which one connection is judged.
+    /// Drops the least recently used timelines if there are too many, but none by which the current
+    /// connection is judged.
     fn forget_some(&mut self) {
         let most = TIMELINES_KEPT + TIMELINES_MORE;
         if self.samples <= SAMPLES_KEPT || self.timelines.len() < most {

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 
-/// What the first line calls the format; the number rises when older programs cannot read it.
+/// Format name in the first line; the number increases when older programs cannot read it.
 const SCHEMA: &str = "tcptailor/recording/1";
 /// The longest line: a look at a host with some hundred interfaces.
 const LINE_MAX: u64 = 4 << 20;
@@ -27,10 +27,10 @@ const LINE_MAX: u64 = 4 << 20;
 const SAMPLES_MAX: usize = 400_000;
 /// Looks at the host, at most.
 const HOSTS_MAX: usize = 5_000;
-/// What a file may take in memory. What changes is written, and what stays is held again and again:
-/// a short file can stand for much.
+/// Largest memory of a file. Changes are written, and unchanged values are held: a short file can
+/// expand to much.
 const MEMORY_MAX: usize = 1 << 30;
-/// Of an entry of a map, beside its name and its value.
+/// Memory of a map entry, beside its name and value.
 const ENTRY_BYTES: usize = 64;
 /// Connections of a file, at most.
 const TRACKS_MAX: usize = 100_000;
@@ -38,16 +38,16 @@ const TRACKS_MAX: usize = 100_000;
 /// Why a file is no recording.
 #[derive(Debug)]
 pub enum FileError {
-    /// It could not be read or written.
+    /// I/O error.
     Io(io::Error),
     /// A line is not what it should be.
     Line {
         /// Its number, from 1 on.
         number: usize,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// It ends before its last line.
+    /// The file ends before its last line.
     CutShort,
     /// Nothing stands in it.
     Empty,
@@ -102,9 +102,9 @@ struct TrackHead {
 enum Line {
     /// A connection; its samples follow.
     Flow(TrackHead),
-    /// What changed in it since its last sample.
+    /// Changes of a connection since its last sample.
     Sample(Value),
-    /// What changed of the host since the last look at it.
+    /// Changes of the host since the last look at it.
     Host(Value),
     /// The last line, with the number of lines before it.
     End(usize),
@@ -286,8 +286,7 @@ fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netn
     }
 }
 
-/// What a value takes beside the fixed size of what it becomes: its texts, and what its lists and
-/// maps hold.
+/// Heap memory of a value: its texts, and the contents of its lists and maps.
 fn heap_bytes(value: &Value) -> usize {
     let entry = |value: &Value| ENTRY_BYTES + heap_bytes(value);
     match value {

@@ -17,8 +17,8 @@ const UNKNOWN: u8 = 0x80;
 const END: u8 = 0x7f;
 /// Room for the changes of some looks, without growing step by step.
 const CHANGES_BYTES: usize = 128;
-/// Of looks at a connection that was idle for longer than this only those are kept at which
-/// something changed: pauses of programs that think are shorter.
+/// Of a connection idle for longer than this, only looks with changes are kept: pauses of programs
+/// that think are shorter.
 pub const LONG_IDLE: Duration = Duration::from_secs(1);
 /// The first of the four numbers of BBR's model.
 const BBR: u8 = END - 4;
@@ -28,7 +28,7 @@ const BBR: u8 = END - 4;
 pub struct Samples {
     /// Looks that are kept whole.
     whole: Vec<Whole>,
-    /// What changed in the others, one look after the other.
+    /// Changes of the other samples, one look after the other.
     changes: Vec<u8>,
     /// How many are packed.
     packed: usize,
@@ -141,7 +141,7 @@ impl Samples {
         self.last.clone()
     }
 
-    /// The one before the newest.
+    /// The sample before the newest.
     #[must_use]
     pub fn before_last(&self) -> Option<&FlowSample> {
         self.before.as_deref()
@@ -160,8 +160,8 @@ impl Samples {
         }
     }
 
-    /// Those that differ from the look before in a value which seldom changes, such as the state or
-    /// who saw it, the first among them; and the newest.
+    /// Samples that differ from the previous one in a value which seldom changes, such as the state
+    /// or the source, the first among them; and the newest.
     pub(crate) fn turns(&self) -> impl Iterator<Item = &FlowSample> {
         let whole = self.whole.iter().map(|whole| &*whole.sample);
         whole.chain(self.last())
@@ -483,7 +483,7 @@ fn take_model(sample: &mut FlowSample, place: u8, value: Delta) {
     }
 }
 
-/// What became of a value.
+/// Change of a value.
 #[derive(Clone, Copy)]
 enum Delta {
     Unknown,

@@ -73,7 +73,7 @@ impl Draft {
         self
     }
 
-    /// What limits the flow afterwards.
+    /// Sets the limit that follows.
     pub(crate) fn next(mut self, next: Option<NextLimit>) -> Self {
         self.0.next = next;
         self
@@ -147,7 +147,7 @@ impl Draft {
     }
 }
 
-/// What to set, when it works and what it costs.
+/// A change, the time of its effect, and its risks.
 pub(crate) struct Remedy {
     pub(crate) knob: &'static str,
     pub(crate) to: KnobValue,

@@ -87,7 +87,7 @@ pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
     verdicts
 }
 
-/// What is said of a connection that has not carried data yet.
+/// Verdicts on a connection that has not carried data yet.
 pub(crate) fn evaluate_opening(timeline: &Timeline) -> Vec<Verdict> {
     let rules = DIAGNOSES.iter().filter_map(|row| match row.rule {
         Rule::Opening(rule) => Some(rule),
@@ -96,7 +96,7 @@ pub(crate) fn evaluate_opening(timeline: &Timeline) -> Vec<Verdict> {
     rules.filter_map(|rule| rule(timeline)).collect()
 }
 
-/// What is said of a host.
+/// Verdicts on a host.
 pub(crate) fn evaluate_host(host: &HostTimeline) -> Vec<Verdict> {
     let rules = DIAGNOSES.iter().filter_map(|row| match row.rule {
         Rule::Host(rule) => Some(rule),
@@ -105,8 +105,8 @@ pub(crate) fn evaluate_host(host: &HostTimeline) -> Vec<Verdict> {
     rules.filter_map(|rule| rule(host)).collect()
 }
 
-/// Of the answers for both directions the one whose main verdict stands in the earlier stage;
-/// the direction with most payload where they are equal.
+/// Of the answers for both directions, the one whose main verdict has the earlier stage; for equal
+/// stages, the direction with most payload.
 pub(crate) fn prefer(main: Vec<Verdict>, other: Vec<Verdict>) -> Vec<Verdict> {
     let stage = |verdicts: &[Verdict]| Some(verdicts.first()?.diagnosis.stage);
     match (stage(&main), stage(&other)) {

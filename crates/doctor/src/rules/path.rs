@@ -448,8 +448,7 @@ fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
 /// A field with what was seen, and what is expected.
 type Sign = (&'static str, String, String);
 
-/// What shows that the path carries no more: field, what was seen, what is expected of a path with
-/// room.
+/// Sign that the path is full: field, observed value, and the value expected of a path with room.
 fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let sender = view.sender?;
     if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {

@@ -106,9 +106,9 @@ fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
     })
 }
 
-/// What shows, from the sender alone, that the other end's program reads slowly or not at all. A
-/// prompt reader behind a small buffer opens the window within a round trip and moves one window in
-/// each.
+/// Evidence, from the sender alone, that the other end's program reads slowly or not at all. A
+/// prompt reader behind a small buffer opens the window within a round trip and consumes one window
+/// in each.
 fn reader_signs(sender: &Timeline) -> Option<String> {
     if let Some((share, longest)) = window_closed(sender)
         && share >= CLOSED_SHARE

@@ -14,7 +14,7 @@ use super::thresholds::{
 use crate::timeline::{Burst, Timeline, is_idle};
 use crate::view::View;
 
-/// What pauses cost a flow of bursts.
+/// Cost of pauses to a flow of bursts.
 pub(super) struct Restarts {
     pub(super) count: usize,
     /// Congestion windows before and after the last pause, in segments.
@@ -165,7 +165,7 @@ fn period(begun: &[Begun<'_>]) -> Option<Duration> {
     Some(pause.saturating_add(first.whole?.time))
 }
 
-/// Of several bursts.
+/// Means over several bursts.
 struct Mean {
     bytes: u64,
     time: Duration,
@@ -182,7 +182,7 @@ impl Mean {
         })
     }
 
-    /// Where none was seen from its beginning to its end.
+    /// Estimate where no burst was seen from its beginning to its end.
     fn in_part(sender: &Timeline, bursts: &[Burst]) -> Option<Self> {
         let count = bursts.len().max(1);
         let active = 1.0 - sender.idle_share().unwrap_or(0.0);

@@ -9,7 +9,7 @@ use crate::observation::is_enough;
 use crate::timeline::Timeline;
 use crate::verdict::Side;
 
-/// What many short connections that carry a question each wait for, as shares of the looks at them.
+/// Waits of many short connections with one request each, as shares of the looks at them.
 pub(crate) struct ShortConnections {
     count: usize,
     looks: u32,
@@ -21,7 +21,7 @@ pub(crate) struct ShortConnections {
     pub(crate) network: f64,
 }
 
-/// What a connection waits for at a look.
+/// Wait of a connection at a look.
 enum Wait {
     Program(Side),
     Network,
@@ -54,14 +54,14 @@ impl ShortConnections {
         })
     }
 
-    /// What was looked at, for people.
+    /// Description of the basis.
     pub(crate) fn shown(&self) -> String {
         let connections = human::count(self.count as u64, "short connection");
         format!("{connections} looked at {} times", self.looks)
     }
 }
 
-/// What one of them waits for, in looks: each of many is asked by all others.
+/// Waits of one connection, in looks; computed once, since each of many is asked by all others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShortWaits {
     looks: u32,

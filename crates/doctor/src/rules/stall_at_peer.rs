@@ -18,7 +18,7 @@ use crate::view::View;
 /// The MSS that the kernel guesses of small segments is theirs.
 const SMALL_MSS: f64 = 536.0;
 
-/// What is seen of it.
+/// Observed properties of the messages.
 struct Pieces {
     /// Segments of each message that arrives.
     count: u64,
@@ -61,8 +61,8 @@ fn beyond(s: &FlowSample, count: u64) -> Option<i64> {
     Some(s.data_segs_in? as i64 - (count * s.data_segs_out?) as i64)
 }
 
-/// What was said before the first message (a handshake of TLS, a login): the least that is seen.
-/// Where only one state is seen, nothing tells, and there was none.
+/// Responses that preceded the first message (a TLS handshake, a login): the smallest number seen;
+/// 0 if only one state was seen.
 fn answered_before(timeline: &Timeline, count: u64) -> i64 {
     let least = timeline.smallest(|s| beyond(s, count)).unwrap_or(0);
     match timeline.largest(|s| beyond(s, count)) {
@@ -71,7 +71,7 @@ fn answered_before(timeline: &Timeline, count: u64) -> i64 {
     }
 }
 
-/// As the module says. The time per operation has to be that of a delayed ACK of this end.
+/// See the module. The time per operation must match a delayed ACK of this end.
 pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
     let here = view.receiver.filter(|_| view.sender.is_none())?;
     let pieces = Pieces::read(here)?;

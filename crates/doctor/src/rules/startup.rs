@@ -200,9 +200,9 @@ pub(super) fn shown_rate(timeline: &Timeline) -> Option<Rate> {
     Some(delivered.max(Rate::of(window, min_rtt)))
 }
 
-/// What was acknowledged while round trips took more than twice as long as they can: more than the
-/// path holds stands in a queue then, and the bottleneck is never idle. The best rate of all may be
-/// a burst that a token bucket let through.
+/// Acknowledged rate while round trips took more than twice their minimum: more than the path holds
+/// is queued then, and the bottleneck is never idle. The best rate of all may be a burst that a
+/// token bucket let through.
 fn rate_of_full_path(timeline: &Timeline) -> Option<Rate> {
     let min_rtt = timeline.min_rtt().filter(|rtt| !rtt.is_zero())?;
     let is_full = |s: &&FlowSample| s.srtt.is_some_and(|srtt| srtt >= min_rtt * FULL_PATH_RTTS);
@@ -218,7 +218,7 @@ fn rate_of_full_path(timeline: &Timeline) -> Option<Rate> {
     (time >= min_rtt * FULL_PATH_RTTS).then(|| Rate::of(bytes, time))
 }
 
-/// What a connection shows of its start and of its path: each of many is asked by all others.
+/// Start and path of a connection; computed once, since each of many is asked by all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Startup {
     start: Option<Start>,
@@ -236,7 +236,7 @@ impl Startup {
     }
 }
 
-/// What a short connection shows of its start.
+/// Start of a short connection.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     bytes: u64,
@@ -246,7 +246,7 @@ struct Start {
 }
 
 impl Start {
-    /// What it would have taken at this rate.
+    /// Duration at this rate.
     fn ideal(&self, best: Rate) -> Duration {
         let at_best = self.bytes as f64 * 8.0 / best.bits_per_second().max(1) as f64;
         let at_best = Duration::try_from_secs_f64(at_best).unwrap_or(Duration::MAX);

@@ -39,7 +39,7 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
-/// What was sent in each round trip, and what arrived, of one connection or of several.
+/// Bytes sent and arrived in each round trip, of one connection or of several.
 struct Rounds {
     sent: Vec<f64>,
     arrived: Vec<f64>,
@@ -73,7 +73,7 @@ impl Rounds {
         Some(kept >= EXCESS_ROUNDS && kept as f64 >= passed.len() as f64 * EXCESS_KEPT)
     }
 
-    /// Of each round trip in which more was sent than usual, the share of the excess that arrived,
+    /// For each round trip in which more was sent than usual, the share of the excess that arrived,
     /// in the same one or in the next: a capture at the receiver sees the ACK at once, one at the
     /// sender after a round trip.
     fn passed_of_excess(&self) -> Option<Vec<f64>> {
@@ -261,7 +261,7 @@ fn later_rounds(sender: &Timeline) -> Option<Vec<Instant>> {
     steps(end, half, sender.min_rtt()?.max(STEADY_STEP))
 }
 
-/// What the other end has, behind gaps too.
+/// Bytes received by the other end, behind gaps too.
 fn arrived_bytes(sample: &FlowSample) -> Option<u64> {
     let behind = u64::from(sample.sacked_pkts.unwrap_or(0)) * u64::from(sample.snd_mss_bytes?);
     Some(sample.bytes_acked?.saturating_add(behind))
@@ -275,7 +275,7 @@ fn steps(end: Instant, time: Duration, step: Duration) -> Option<Vec<Instant>> {
     (count >= STEADY_STEPS.0).then(|| times.collect())
 }
 
-/// What was counted from each time to the next one; `None` where that is not known.
+/// Differences of a counter between consecutive times; `None` where unknown.
 fn counted_between(
     timeline: &Timeline,
     times: &[Instant],
@@ -423,8 +423,8 @@ mod tests {
         assert!(is_full(&timeline));
     }
 
-    /// What arrives behind the bottleneck: all at one rate. In one round trip of `period` the round
-    /// trips are longer by this share, and shorter again in the next one.
+    /// Arrivals behind the bottleneck, all at one rate. In one round trip of `period`, round trips
+    /// are longer by this share, and shorter again in the next.
     fn behind(period: u32, share: f64) -> Timeline {
         let mut timeline = Timeline::new();
         let looks = probing(0.0);

@@ -27,15 +27,15 @@ pub(crate) const SHORTEST_GAP: Duration = Duration::from_millis(200);
 pub(crate) const ONE_WAY_SHARE: f64 = 0.02;
 /// A change that gives less than this factor becomes a note.
 pub(crate) const WORTHWHILE_GAIN: f64 = 1.05;
-/// What a path may be expected to carry (bit/s) where a limited flow cannot show it.
+/// Assumed rate of a path (bit/s) where a limited flow cannot show it.
 pub(crate) const ASSUMED_PATH_BITS: u64 = 100_000_000;
 
 // --- small writes -------------------------------------------------------------------------------
 
 /// Measured: all samples of a stalled flow show the signature, none with `TCP_NODELAY`.
 pub(crate) const STALL_SHARE: f64 = 0.5;
-/// Where the receiver answers at once, the piece is held for one of the two round trips that an
-/// operation takes: half of the time at most.
+/// If the receiver answers at once, the segment is held for one of the two round trips of an
+/// operation: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
 /// A stall that comes and goes is there in each of so many parts of a watch, for this share of it
 /// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
@@ -65,7 +65,7 @@ pub(crate) const CORK_SHARE: f64 = 0.3;
 pub(crate) const MORE_SHARE: f64 = 0.6;
 /// A pause that the cork's timer may end was seen to last so long; less, for coarse samples.
 pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
-/// That timer takes no less (`TCP_RTO_MIN`); shorter pauses are the program's.
+/// Duration of the cork's timer at least (`TCP_RTO_MIN`); shorter pauses are the program's.
 pub(crate) const CORK_TIMER: Duration = Duration::from_millis(200);
 /// One such pause can be chance; so many are a timer.
 pub(crate) const CORK_PAUSES: usize = 3;
@@ -128,7 +128,7 @@ pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
 pub(crate) const ACKS_STEADY_SHARE: f64 = 0.6;
 /// One ACK for every other segment, and twice the time for jitter.
 pub(crate) const ACKS_STEADY_SEGMENTS: u64 = 4;
-/// What is in flight in all but one of so many samples.
+/// Amount in flight in all but one of this many samples.
 pub(crate) const LEAST_OUT_PARTS: usize = 10;
 /// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel
 /// averages over the last eight ACKs or so, of which a delayed one is a small part of all.
@@ -165,8 +165,8 @@ pub(crate) const SPARSE_ACKS_WINDOW: u32 = 16;
 pub(crate) const SPARSE_ACKS_DELAY: Duration = Duration::from_millis(15);
 /// A late ACK is one of the timer where it is for this share of what is in flight, or more.
 pub(crate) const ACKED_AT_ONCE: f64 = 0.8;
-/// Of all the time, these are waited for in this share (the last look before each shows less of the
-/// wait than there was).
+/// Share of the time that delayed ACKs must take (the last look before each shows less of the wait
+/// than there was).
 pub(crate) const DELAYED_SHARE: f64 = 0.3;
 /// From the sender alone: a prompt reader takes one window per round trip; one that takes less than
 /// this share of it is slow.
@@ -322,8 +322,8 @@ pub(crate) const DEAD_SHARE: f64 = 0.5;
 pub(crate) const FULL_SEGMENT: f64 = 0.9;
 /// A connection that had so many full segments acknowledged knew a path that passed them.
 pub(crate) const PASSED_SEGMENTS: u64 = 10;
-/// Where others lose this share, a connection may get nothing through (measured: 12 of 30 flows on
-/// 5 Mbit/s with a queue of 25 packets, beside others that lost 5 to 20 %).
+/// Loss at which a connection may get nothing through beside others (measured: 12 of 30 flows on 5
+/// Mbit/s with a queue of 25 packets, beside others that lost 5 to 20 %).
 pub(crate) const STARVING_LOSS: f64 = 0.03;
 /// Share of samples in which the sender has more than the path takes.
 pub(crate) const FULL_SHARE: f64 = 0.5;
@@ -351,7 +351,7 @@ pub(crate) const POLICED_QUEUE_SHARE: f64 = 0.03;
 pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 /// ... and drops at least this share.
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
-/// What is written waits for so long behind earlier data that people notice it.
+/// Wait of written data behind earlier data that people notice.
 pub(crate) const UNSENT_BACKLOG: Duration = Duration::from_millis(200);
 /// An end that sends data at least so often may be asking questions.
 pub(crate) const QUESTIONS_PER_SECOND: f64 = 1.0;
@@ -403,7 +403,7 @@ pub(crate) const STEADY_STEPS: (u32, u32) = (12, 4096);
 /// In a round trip with this share more than usual more is sent than the path carries, or it has
 /// room (BBR sends a quarter more to find out).
 pub(crate) const EXCESS_SENT: f64 = 0.1;
-/// Of that less than this share arrives, where the path keeps it,
+/// Largest share of the excess that arrives where the path bounds it.
 pub(crate) const EXCESS_PASSED: f64 = 0.3;
 /// ... as it does in so many round trips,
 pub(crate) const EXCESS_ROUNDS: usize = 3;

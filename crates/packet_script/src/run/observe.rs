@@ -13,11 +13,11 @@ use crate::model::{Action, PacketScript, Step};
 pub struct Observed {
     /// When, since the script began.
     pub at: Duration,
-    /// What.
+    /// Event.
     pub what: Happening,
 }
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// The host sent this packet. Its window and timestamps are left out: they depend on how much

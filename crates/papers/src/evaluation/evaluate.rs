@@ -22,13 +22,13 @@ use crate::figures::drawings;
 /// One run of one cell on one engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOf {
-    /// What ran it.
+    /// Engine.
     pub engine: EngineName,
     /// Place of the cell in [`Material::cells`].
     pub cell: usize,
     /// From 0; each has its own seed.
     pub run: u32,
-    /// What came out.
+    /// Outcome.
     pub outcome: Outcome,
 }
 
@@ -43,7 +43,7 @@ impl RunOf {
 /// A cell of any engine; variants and points that only some engines run are there too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellName {
-    /// As in scenario files; `None` where there are no variants.
+    /// Name of the variant; `None` where the scenario has none.
     pub variant: Option<String>,
     /// Keys and values of the sweep.
     pub axes: Vec<(String, String)>,
@@ -54,13 +54,13 @@ pub struct CellName {
 pub struct Material<'m> {
     /// Name of the scenario.
     pub scenario: &'m str,
-    /// What it is, in a sentence.
+    /// Description, in a sentence.
     pub about: &'m str,
     /// The document that it is of.
     pub document: SeedDocument,
-    /// What was published, and where.
+    /// Published values, and their source.
     pub experiment: &'m Experiment,
-    /// What is claimed.
+    /// Expectations.
     pub claims: &'m [Expectation],
     /// All cells, in the order of rows.
     pub cells: &'m [CellName],
@@ -380,7 +380,7 @@ fn row_verdict(
     }
 }
 
-/// What was not run says nothing beside what was.
+/// The worst verdict; parts that were not run matter only if nothing was.
 fn worst(verdicts: impl Iterator<Item = Verdict> + Clone) -> Verdict {
     let judged = |verdict: &Verdict| !matches!(verdict, Verdict::NotRun | Verdict::Recorded);
     verdicts

@@ -25,7 +25,7 @@ pub use evaluate::{CellName, Material, RunOf, evaluate, wants_more_runs};
 /// Everything that was reproduced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {
-    /// How it was made.
+    /// Circumstances of the reproduction.
     pub summary: Summary,
     /// One per scenario file, in the order in which they were chosen.
     pub experiments: Vec<ExperimentResult>,
@@ -62,18 +62,18 @@ pub struct Summary {
     pub elapsed_s: f64,
     /// Whether the scenarios were shortened.
     pub quick: bool,
-    /// What the work of virtual hosts took; `None` for the usual.
+    /// Processing times of virtual hosts; `None` for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_costs: Option<HostCosts>,
     /// Whether the user ended it early.
     pub interrupted: bool,
     /// Runs on all engines.
     pub runs: usize,
-    /// Of these, the ones that were made earlier.
+    /// Of these, taken from an earlier reproduction.
     pub runs_found: usize,
     /// Engines that were asked for, in the order of tables.
     pub engines: Vec<EngineName>,
-    /// Those that this machine cannot run, and why.
+    /// Experiments that this machine cannot run, with reasons.
     pub missing: Vec<NotRun>,
 }
 
@@ -92,21 +92,21 @@ pub struct NotRun {
 /// One scenario file with what came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentResult {
-    /// Of the scenario.
+    /// Name of the scenario.
     pub scenario: String,
     /// Short names, such as `N1`.
     pub ids: Vec<String>,
-    /// What it is, in a sentence.
+    /// Description, in a sentence.
     pub about: String,
-    /// Where it was published.
+    /// Document in which it was published.
     pub document: SeedDocument,
-    /// What its result means.
+    /// Meaning of its result.
     pub class: Class,
-    /// What must be shown.
+    /// The expectation.
     pub claim: String,
-    /// What nobody can promise, with the reason.
+    /// Statement of the document that cannot be promised, with the reason.
     pub not_promised: Option<String>,
-    /// What it came to.
+    /// Verdict.
     pub verdict: Verdict,
     /// The same in a sentence.
     pub why: String,
@@ -139,7 +139,7 @@ pub struct NumberRow {
     pub metric: String,
     /// `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
     pub unit: String,
-    /// As the document prints it.
+    /// The value as printed in the document.
     pub published_text: Option<String>,
     /// The same as a number in the unit.
     pub published: Option<f64>,
@@ -149,7 +149,7 @@ pub struct NumberRow {
     /// How far a number may lie from the published one and still be that number, as a share of it.
     #[serde(default = "usual_tolerance")]
     pub tolerance: f64,
-    /// What is claimed.
+    /// Expected bounds.
     pub claims: Vec<Bounds>,
     /// In the order of tables; engines that did not run it are left out.
     pub engines: Vec<EngineValue>,
@@ -190,9 +190,9 @@ pub struct Doubt {
     pub caveat: Caveat,
     /// The same as a sentence.
     pub text: String,
-    /// Of how many runs it is told.
+    /// Number of runs.
     pub runs: usize,
-    /// Of so many.
+    /// Total.
     pub of: usize,
 }
 
@@ -201,11 +201,11 @@ pub struct Doubt {
 pub struct CorrectionRow {
     /// Such as `D-N8`.
     pub id: String,
-    /// What the document says.
+    /// Statement in the document.
     pub says: String,
-    /// What is wrong with it.
+    /// The error in it.
     pub wrong: String,
-    /// How it is said instead.
+    /// The corrected wording.
     pub wording: String,
 }
 

@@ -7,7 +7,7 @@ use super::evaluate::unmeasured;
 use super::published::comes_out;
 use super::{EngineValue, NotRun, NumberRow};
 
-/// What it came to, and why.
+/// Explains the verdict.
 pub(super) fn why(
     class: Class,
     verdict: Verdict,
@@ -96,7 +96,7 @@ fn unknown(rows: &[NumberRow]) -> Option<String> {
     ))
 }
 
-/// What is claimed elsewhere than it was published holds all the same.
+/// Adds that an expectation on other hardware than the published one holds all the same.
 fn off(class: Class, rows: &[NumberRow]) -> String {
     let is_off = |row: &&NumberRow| {
         let Some(published) = row.published else {
@@ -117,7 +117,7 @@ fn off(class: Class, rows: &[NumberRow]) -> String {
     }
 }
 
-/// That what was published does not come out.
+/// Explains that the published value is not reproduced.
 fn deviation(rows: &[NumberRow]) -> String {
     if rows.iter().all(|row| row.published.is_none()) {
         return "what the document states, without a number, is not what comes out: see the expectations"

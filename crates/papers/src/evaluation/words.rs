@@ -20,7 +20,7 @@ pub fn published_value(row: &NumberRow) -> Option<String> {
     (!is_same).then(|| format!("= {shown}"))
 }
 
-/// As the document prints it, and in the unit of the row: `267% speed increase = 2.67`.
+/// The published value as printed, and in the unit of the row: `267% speed increase = 2.67`.
 #[must_use]
 pub fn published(row: &NumberRow) -> Option<String> {
     let text = row.published_text.as_ref()?;
@@ -38,7 +38,7 @@ pub fn claims(row: &NumberRow) -> Vec<String> {
     claims.collect()
 }
 
-/// What is claimed, in this unit, with the engines.
+/// The expectation in this unit, with its engines.
 pub(super) fn claim(unit: &str, claim: &Bounds) -> String {
     let bounds = show_bounds(unit, claim.min, claim.max);
     let engines: Vec<&str> = claim.engines.iter().map(|engine| engine.name()).collect();

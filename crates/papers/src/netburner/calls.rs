@@ -335,7 +335,7 @@ impl Netburner<'_> {
         }
     }
 
-    /// What went wrong last on a socket, by a call or since; 0 where nothing did.
+    /// Latest error of a socket; 0 if there was none.
     pub fn getsocketerror(&self, fd: i32) -> i32 {
         let Some(entry) = self.sockets.entry(fd) else {
             return TCP_ERR_NOSUCH_SOCKET;
@@ -372,8 +372,8 @@ impl Netburner<'_> {
         self.host.local_addr(self.sockets.id(fd)?)
     }
 
-    /// Where a socket is in its life, 0 to 11 (NB46); 0 too where it is none. A closed one has no
-    /// number any more: [`socket_states`](Self::socket_states) shows it as long as it lives.
+    /// State of a socket, 0 to 11 (NB46); also 0 for anything that is not a socket. A closed one
+    /// has no number: [`socket_states`](Self::socket_states) shows it as long as it exists.
     pub fn TcpGetSocketState(&self, fd: i32) -> i32 {
         match self.sockets.entry(fd) {
             None => TCP_STATE_CLOSED,
@@ -441,7 +441,7 @@ impl Netburner<'_> {
         Some(self.now - since)
     }
 
-    /// What a call returns that has to wait, or has waited long enough.
+    /// Result of a call that must wait, or has timed out.
     pub(super) fn wait(&mut self, call: Blocking, fd: i32, timeout: u16) -> Call {
         let until = (timeout > 0).then(|| self.now + TICK * u32::from(timeout));
         match self.sockets.wait(self.now, self.task, (call, fd), until) {
@@ -450,7 +450,7 @@ impl Netburner<'_> {
         }
     }
 
-    /// What a call returns that is over.
+    /// Result of a completed call.
     fn done(&mut self, fd: i32, result: i32) -> Call {
         self.sockets.go_on(self.task);
         if let Some(entry) = self.sockets.entry_mut(fd).filter(|_| result < 0) {

@@ -151,7 +151,7 @@ pub use select::FdSet;
 pub use sockets::Sockets;
 pub use task::{Board, Task, Turn};
 
-/// What a call returns that may wait: a count, a number of a socket, or a negative error code.
+/// Result of a call that may wait: a count, the number of a socket, or a negative error code.
 pub type Call = Poll<i32>;
 
 /// One tick.
@@ -163,7 +163,7 @@ pub struct Netburner<'a> {
     host: &'a mut Host,
     now: Instant,
     sockets: &'a mut Sockets,
-    /// Who calls: each task waits in one call at a time.
+    /// The calling task: each task waits in one call at a time.
     task: u32,
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Blocking {
     Select,
 }
 
-/// What a task waits for.
+/// Event for which a task waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     call: (Blocking, i32),

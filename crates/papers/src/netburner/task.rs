@@ -9,17 +9,17 @@ use stack::{Event, Host, SocketId};
 use super::{Netburner, Sockets};
 use lab::app::App;
 
-/// What a task does after its turn.
+/// Action of a task after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It goes on at once.
+    /// Continue at once.
     Again,
     /// A call returned [`Pending`](core::task::Poll::Pending): it is made again when something
     /// happened on the host, or its time is over.
     Blocked,
-    /// It does nothing for so long.
+    /// Sleep for this long.
     Sleep(Duration),
-    /// It is over.
+    /// Ended.
     Done,
 }
 

@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// Response times are kept with three digits, up to an hour.
 const RESPONSE_NS_MAX: u64 = 3_600_000_000_000;
 
-/// What the client does.
+/// Configuration of the client.
 #[derive(Clone, Debug)]
 pub struct ClientSpec {
     /// The server.
@@ -45,7 +45,7 @@ pub struct ClientSpec {
     pub per_second: Option<u32>,
 }
 
-/// What came of it.
+/// Results of the client.
 #[derive(Clone, Debug)]
 pub struct ClientRun {
     /// Messages that were sent, and answered where answers are awaited.
@@ -189,7 +189,7 @@ impl Client {
         }
     }
 
-    /// What may be wrong where the server closes the connection.
+    /// Probable cause when the server closes the connection.
     const fn question(&self, messages: u64) -> &'static str {
         let awaits = self.spec.per_second.is_none() && self.spec.reply_bytes > 0;
         if awaits && messages == 0 {

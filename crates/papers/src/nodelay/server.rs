@@ -16,10 +16,10 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Most bytes per read.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// What the server does.
+/// Configuration of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSpec {
-    /// Where it listens; port 0 for any.
+    /// Address to listen on; port 0 for any.
     pub address: SocketAddr,
     /// Bytes of a message.
     pub message_bytes: usize,
@@ -45,7 +45,7 @@ pub struct Intervals {
 /// One client, from its connection to its leaving.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
-    /// Who.
+    /// Client address.
     pub client: SocketAddr,
     /// Reads that returned something: the document's "buffers".
     pub buffers: u64,
@@ -87,7 +87,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Local address.
     ///
     /// # Errors
     /// [`Error::Os`] where the kernel does not tell.
@@ -211,7 +211,7 @@ impl Stopping {
     }
 }
 
-/// What is counted of a client.
+/// Counters of a client.
 #[derive(Debug, Default)]
 struct Tally {
     buffers: u64,

@@ -29,11 +29,11 @@ struct Known {
 pub struct CellRef<'p> {
     /// Name of the experiment's file.
     pub scenario: &'p str,
-    /// As in scenario files; `None` where there are no variants.
+    /// Name of the variant; `None` where the scenario has none.
     pub variant: Option<&'p str>,
     /// Keys and values of the sweep.
     pub axes: &'p [(String, String)],
-    /// What ran it.
+    /// Engine.
     pub engine: EngineName,
 }
 

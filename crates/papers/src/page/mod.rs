@@ -29,7 +29,7 @@ const CORRECTIONS_OPEN: usize = 2;
 struct Course {
     /// Which cell, and on which engine.
     title: String,
-    /// As its engine saw it.
+    /// Points recorded by its engine.
     points: Vec<Point>,
     /// Published rates in bit/s.
     references: Vec<(f64, String)>,

@@ -99,7 +99,7 @@ const CORKED_40MS: &str = "corked_40ms_path_us";
 /// 1 where the sender says that the cork holds it.
 const CORK_LIMITS: &str = "limited_by_cork";
 
-/// As on a local network.
+/// Round-trip time of a local network.
 const NEAR: Duration = Duration::from_micros(50);
 const FAR: Duration = Duration::from_millis(20);
 const LATER: Duration = Duration::from_millis(10);

@@ -13,7 +13,7 @@ use lab::bdp::{self, Demand, HostLimits, PAPER_BUFFER_BYTES, Preset};
 use lab::{Amount, Direction, Workload};
 use lab::{HostSpec, PathSpec, Trial};
 
-/// What the paper computes, and what follows for its hosts.
+/// The paper's calculations, and their consequences for its hosts.
 pub const PRODUCTS: Probe = Probe {
     name: "datacenter-products",
     about: "The bandwidth-delay products of the paths, and the settings that are too small for them.",

@@ -10,7 +10,7 @@ mod memory;
 pub(super) use growth::{recv_growth, send_growth};
 pub(super) use memory::memory;
 
-/// What [`recv_growth`] returns. `rtts`: round-trip times of the path.
+/// Figures of [`recv_growth`]. `rtts`: round-trip times of the path.
 pub(super) const RECV_GROWTH: &[&str] = &[
     "rule_2006_first_bytes",
     "rule_2006_last_bytes",
@@ -32,7 +32,7 @@ pub(super) const RECV_GROWTH: &[&str] = &[
     "rule_14_growth_rtts",
 ];
 
-/// What [`send_growth`] returns.
+/// Figures of [`send_growth`].
 pub(super) const SEND_GROWTH: &[&str] = &[
     "first_bytes",
     "last_bytes",
@@ -46,7 +46,7 @@ pub(super) const SEND_GROWTH: &[&str] = &[
     "fixed_steps",
 ];
 
-/// What [`memory`] returns, and the probe of that name on the kernel.
+/// Figures of [`memory`], and of the probe of that name on the kernel.
 pub(super) const MEMORY: &[&str] = &[
     "connections",
     "fixed_reserved_bytes",

@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 
 use lab::ProbeSpec;
 
-/// What a probe found: by name, in the unit with which the name ends (`_us`, `_bps`, `_bytes`), or
+/// Figures of a probe: by name, in the unit with which the name ends (`_us`, `_bps`, `_bytes`), or
 /// a bare count or ratio.
 pub type Figures = BTreeMap<&'static str, f64>;
 
 /// One kind of measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
-    /// As scenario files write it.
+    /// Name used in scenario files.
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
@@ -40,7 +40,7 @@ pub struct Probe {
 pub type KernelRun = fn(u64, &AtomicBool) -> linux::Result<Figures>;
 
 impl Probe {
-    /// What a scenario file must know of it.
+    /// Specification for the parser of scenario files.
     #[must_use]
     pub const fn spec(&self) -> ProbeSpec {
         ProbeSpec {

@@ -76,8 +76,8 @@ const END: Duration = Duration::from_secs(60);
 /// Blocks of a stream.
 const STREAM_BLOCKS: usize = 100;
 
-/// What one host does: so many bytes written, so long after the connection was there, or as soon
-/// as the writes before them are complete.
+/// A write of one host: its size, and the time after the connection was established, or after the
+/// writes before it have completed.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     after: Duration,
@@ -208,7 +208,7 @@ struct Passed {
     ack: SeqNum,
 }
 
-/// What passed a place, connections' beginnings left out.
+/// Segments that passed a place, without handshakes.
 #[derive(Clone, Debug, Default)]
 struct SegmentTap(Arc<Mutex<Vec<Passed>>>);
 
@@ -220,7 +220,7 @@ impl SegmentTap {
             .clone()
     }
 
-    /// Those with payload.
+    /// Segments with payload.
     fn data(&self) -> Vec<Passed> {
         self.all()
             .into_iter()
@@ -248,22 +248,22 @@ impl Tap for SegmentTap {
     }
 }
 
-/// What came out of one play.
+/// Results of one play.
 struct Played {
     client: Vec<Duration>,
     /// When each of the client's writes was made and complete.
     made: Vec<(Instant, Option<Instant>)>,
-    /// What left the client, as it left.
+    /// Segments sent by the client.
     left: SegmentTap,
-    /// What reached the server.
+    /// Segments received by the server.
     arrived: SegmentTap,
-    /// What left the server.
+    /// Segments sent by the server.
     answered: SegmentTap,
-    /// What reached the client.
+    /// Segments received by the client.
     returned: SegmentTap,
 }
 
-/// What is played.
+/// Setup of a play.
 struct Play<'p> {
     profile: Profile,
     client: &'p [Write],

@@ -13,9 +13,9 @@ const NAME_CHARS_MAX: usize = 60;
 /// An experiment with the text of its file.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// As it was read.
+    /// The parsed scenario.
     pub scenario: Scenario,
-    /// As it stands in the file.
+    /// Text of the file.
     pub text: String,
 }
 
@@ -28,7 +28,7 @@ pub struct UnknownExperiment {
 }
 
 impl UnknownExperiment {
-    /// What there is to be named.
+    /// Hint that lists valid names.
     #[must_use]
     pub fn hint(&self) -> String {
         let documents: Vec<&str> = SeedDocument::ALL.iter().map(|(name, _)| *name).collect();

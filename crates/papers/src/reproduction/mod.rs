@@ -32,17 +32,18 @@ pub struct Line {
     pub variant: Option<String>,
     /// Keys and values of the sweep.
     pub axes: Vec<(String, String)>,
-    /// What ran it.
+    /// Engine.
     pub engine: EngineName,
     /// From 0.
     pub run: u32,
     /// Real time that it took, in seconds.
     pub elapsed_s: f64,
-    /// What came out.
+    /// Outcome.
     pub outcome: Outcome,
 }
 
-/// What a campaign asks of whoever runs it. Virtual time needs none of it but the flag.
+/// Environment of a campaign, supplied by the caller. Virtual time needs nothing of it but the
+/// flag.
 pub trait Surroundings {
     /// Why a run could not be kept, which ends them all.
     type Error;
@@ -94,7 +95,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Of these scenarios, those that are experiments.
+    /// Campaign of those scenarios that are experiments.
     #[must_use]
     pub fn new<'s>(scenarios: impl IntoIterator<Item = &'s Scenario>, wanted: Wanted) -> Self {
         let scenarios = scenarios.into_iter();
@@ -199,7 +200,7 @@ impl Campaign {
         })
     }
 
-    /// What came out, judged; the time that it took is for the caller to fill in.
+    /// Judged results; the caller fills in the duration.
     #[must_use]
     pub fn document(&self) -> Reproduction {
         let pairs = self.planned.iter().zip(&self.records);

@@ -12,7 +12,7 @@ use crate::probe::{Figures, KernelRun, find_probe};
 /// How often a number that spreads is run, compared with what its file asks for.
 const RUNS_FACTOR: usize = 2;
 
-/// What is wanted of all experiments.
+/// Settings for all experiments.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The engines that may be used, in the order of tables.
@@ -21,7 +21,7 @@ pub struct Wanted {
     pub quick: bool,
     /// How often each cell is run, in place of what the files say.
     pub runs: Option<u32>,
-    /// What the work of virtual hosts takes; `None` for the usual.
+    /// Processing times of virtual hosts; `None` for the defaults.
     pub costs: Option<HostCosts>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Planned {
     runs_of_file: Vec<(EngineName, usize)>,
 }
 
-/// What came out of an experiment so far.
+/// Outcomes of an experiment so far.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) runs: Vec<RunOf>,
@@ -59,7 +59,7 @@ pub(super) struct Record {
     pub(super) not_run: Vec<NotRun>,
 }
 
-/// What one engine runs of it.
+/// Work of one engine for it.
 #[derive(Debug)]
 pub(super) struct OnEngine {
     pub(super) engine: EngineName,
@@ -162,7 +162,7 @@ impl Planned {
         });
     }
 
-    /// Where a cell stands among those of all engines; it is added where it is new.
+    /// Index of a cell among those of all engines; a new cell is added.
     fn place_of(&mut self, cell: &Cell) -> usize {
         let name = name_of(cell);
         let known = self.cells.iter().position(|known| *known == name);
@@ -189,14 +189,14 @@ impl Planned {
         }
     }
 
-    /// Where a cell stands in the work of an engine: the engine's place, and that in its work.
+    /// Place of a cell in the work of an engine: the engine's index, and the index in its work.
     pub(super) fn work_of(&self, engine: EngineName, cell: usize) -> Option<(usize, usize)> {
         let on = self.on.iter().position(|on| on.engine == engine)?;
         let work = self.on[on].work.iter().position(|(of, _)| *of == cell)?;
         Some((on, work))
     }
 
-    /// Of which nothing has been run.
+    /// An empty record.
     pub(super) fn record(&self) -> Record {
         Record {
             runs: Vec::new(),
@@ -221,12 +221,12 @@ impl Planned {
         }
     }
 
-    /// What came out, judged.
+    /// The judged result.
     pub(super) fn result(&self, record: &Record) -> ExperimentResult {
         evaluate(&self.material(record))
     }
 
-    /// As progress and files name it.
+    /// Name of the cell in progress messages and files.
     pub(super) fn cell_id(&self, cell: usize) -> String {
         let CellName { variant, axes } = &self.cells[cell];
         let axes = axes.iter().map(|(key, value)| (key, value));

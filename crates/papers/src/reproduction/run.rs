@@ -16,7 +16,7 @@ use crate::diagrams;
 use crate::evaluation::{NotRun, RunOf, wants_more_runs};
 use crate::probe::Figures;
 
-/// Where a run belongs: the experiment, the engine in it, the work in that.
+/// Place of a run: the experiment, its engine, and the work of that.
 pub(super) type WorkIndex = (usize, usize, usize);
 
 /// One run that is to be made.
@@ -32,7 +32,7 @@ pub(super) struct Runner<'c, S> {
     pub(super) planned: &'c [Planned],
     /// One per experiment.
     pub(super) records: &'c mut [Record],
-    /// Of virtual hosts.
+    /// Processing times of virtual hosts.
     pub(super) costs: HostCosts,
     pub(super) surroundings: &'c mut S,
 }

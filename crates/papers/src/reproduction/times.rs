@@ -8,7 +8,7 @@ use lab::EngineName;
 use super::plan::{Planned, Record};
 use super::run::WorkIndex;
 
-/// What is known of the runs of one cell on one engine.
+/// Known durations of the runs of one cell on one engine.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     engine: EngineName,
@@ -29,7 +29,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of what is planned, with the runs that a folder had.
+    /// Estimate for planned runs, from the runs that a folder had.
     pub(super) fn new(planned: &[Planned], records: &[Record], threads: usize) -> Self {
         let mut entries = BTreeMap::new();
         for (index, planned) in planned.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Times {
         Some(left_s)
     }
 
-    /// Of the whole time, from 0 to 1.
+    /// Completed share of the whole time, from 0 to 1.
     pub(super) fn share_done(&self) -> f64 {
         match self.left_s() {
             Some(left_s) if self.done_s > 0.0 => self.done_s / (self.done_s + left_s),

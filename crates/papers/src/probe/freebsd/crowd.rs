@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Longest run.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// What is measured.
+/// Setup of the measurement.
 #[derive(Clone, Debug)]
 pub(super) struct CrowdSetup {
     /// The end that connects and writes.
@@ -29,15 +29,15 @@ pub(super) struct CrowdSetup {
     pub(super) receiver: SocketSettings,
     /// Connections.
     pub(super) connections: usize,
-    /// What the first one carries.
+    /// Bytes sent by the first connection.
     pub(super) bytes: u64,
-    /// Of the path each way.
+    /// Rate of the path each way.
     pub(super) rate: Rate,
-    /// Of the path.
+    /// Round-trip time of the path.
     pub(super) rtt: Duration,
-    /// Of what the writer sends.
+    /// Reordering of the writer's packets.
     pub(super) reorder: Option<Reorder>,
-    /// Of everything random.
+    /// Seed of everything random.
     pub(super) seed: u64,
 }
 
@@ -56,7 +56,7 @@ impl Sizes {
     }
 }
 
-/// What came out.
+/// Results.
 #[derive(Debug)]
 pub(super) struct CrowdResult {
     /// The sender's send buffer.
@@ -73,7 +73,7 @@ pub(super) struct CrowdResult {
     pub(super) start_bytes: u64,
     /// Most that its busy connection held at once.
     pub(super) used_bytes_max: u64,
-    /// What its idle connections held at the end.
+    /// Memory of idle connections at the end.
     pub(super) idle_used_bytes: u64,
     /// Payload per second, from the first byte written to the last one read.
     pub(super) goodput: Rate,

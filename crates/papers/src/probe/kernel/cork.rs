@@ -213,7 +213,7 @@ fn serve(message_bytes: usize) -> Result<Server> {
     })
 }
 
-/// What `client` returns, and its visit to the server.
+/// Result of `client`, and its visit to the server.
 fn visited<T>(server: &Server, client: impl FnOnce() -> Result<T>) -> Result<(T, Visit)> {
     let mut visit = None;
     let result = std::thread::scope(|scope| {

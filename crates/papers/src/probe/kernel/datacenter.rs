@@ -46,7 +46,7 @@ enum Buffer {
     Forced(usize),
 }
 
-/// What bounds the buffer of a receiver, by how it comes to it.
+/// The bound of a receive buffer, by the way in which it is set.
 pub(crate) fn rmem_max(seed: u64, stop: &AtomicBool) -> Result<Figures> {
     let path = PathSpec::emulated(
         Rate::from_bits_per_second(1_000_000_000),

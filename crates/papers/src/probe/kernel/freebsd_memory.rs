@@ -21,9 +21,9 @@ use crate::probe::Figures;
 
 /// The busy one among them.
 const CONNECTIONS: usize = 1001;
-/// Of a network.
+/// MTU of a local network.
 const MTU: u32 = 1500;
-/// What is asked for, which the kernel doubles: limits of 256 KiB, within the usual `wmem_max`.
+/// Requested buffer size, which the kernel doubles: limits of 256 KiB, within the usual `wmem_max`.
 const ASKED_BYTES: usize = 128 << 10;
 /// Open files: both ends of each connection, and others of this process.
 const FILES: u64 = 2 * CONNECTIONS as u64 + 500;
@@ -32,7 +32,7 @@ const STUCK: Duration = Duration::from_millis(300);
 /// More than both buffers ever hold.
 const BYTES_MAX: u64 = 256 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
-/// Of the field in `/proc/net/sockstat`.
+/// Unit of the field in `/proc/net/sockstat`.
 const PAGE_BYTES: u64 = 4096;
 
 /// Counts at the end that writes, but for the memory of all sockets.
@@ -77,18 +77,18 @@ fn figures(fixed: &Costs, automatic: &Costs) -> Figures {
     ])
 }
 
-/// What a set of connections costs.
+/// Memory cost of a set of connections.
 #[derive(Debug, Default)]
 struct Costs {
     /// Sizes of both buffers of every connection while all are idle, and when the busy one is full.
     idle_limits: u64,
     full_limits: u64,
-    /// What their packets occupy then (`skmeminfo`).
+    /// Memory of their packets when idle (`skmeminfo`).
     idle_used: u64,
     full_used: u64,
-    /// What all sockets of this machine were charged more than before (`/proc/net/sockstat`): with
-    /// those of other programs, and in batches of 1 MiB per processor
-    /// (`SK_MEMORY_PCPU_RESERVE`), in which a single connection may not show.
+    /// Additional charge of all sockets of this machine (`/proc/net/sockstat`): includes other
+    /// programs, and is counted in batches of 1 MiB per processor (`SK_MEMORY_PCPU_RESERVE`), in
+    /// which a single connection may not show.
     idle_charged: u64,
     full_charged: u64,
 }

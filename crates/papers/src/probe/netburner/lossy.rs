@@ -15,10 +15,10 @@ use crate::netburner::{Netburner, Task, Turn};
 
 /// Connections of the device at once.
 const CLIENTS: usize = 24;
-/// What each sends at a time, and how often.
+/// Size of each record.
 const RECORD_BYTES: usize = 4 * 1460;
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Of the lossy path's packets, each way.
+/// Loss on the lossy path, each way.
 const LOST: Fraction = Fraction::from_parts(100_000_000);
 /// How long it does so.
 const TIME: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ fn run(seed: u64) -> Figures {
     figures
 }
 
-/// What became of the pool, and of the data.
+/// Final state of the pool and of the data.
 struct Crowd {
     low_watermark: f64,
     refused: f64,

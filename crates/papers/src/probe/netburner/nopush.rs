@@ -82,7 +82,7 @@ fn run(seed: u64) -> Figures {
     figures
 }
 
-/// What was seen of one upload.
+/// Observations of one upload.
 struct Upload {
     log: Log,
     segments: Vec<DataSegment>,

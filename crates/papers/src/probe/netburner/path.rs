@@ -19,9 +19,9 @@ use lab::world::{NodeId, Tap, TapPoint, World, chain};
 
 /// The device.
 pub(super) const DEVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-/// What it talks to.
+/// Address of the peer.
 pub(super) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-/// Where a [`Sink`] listens.
+/// Port of a [`Sink`].
 pub(super) const PORT: u16 = 1234;
 
 /// Longer than any of these runs takes.

@@ -66,7 +66,7 @@ fn run(seed: u64) -> Figures {
 /// A board with a listener, one client that lives, and clients that hang.
 struct Crowd {
     wire: Wire,
-    /// The one that lives: its peer's socket and the board's number.
+    /// The surviving connection: its peer's socket and the board's number.
     live: (SocketId, i32),
     /// The board's numbers of those that hang.
     hung: Vec<i32>,
@@ -158,7 +158,7 @@ impl Crowd {
         f64::from(u8::from(self.wire.is_open(peer)))
     }
 
-    /// Of the 100 bytes that the client that lives has sent.
+    /// Share of the 100 bytes of the surviving client that was acknowledged.
     fn acked_bytes(&self) -> f64 {
         100.0 - self.wire.peers.unacked_bytes(self.live.0) as f64
     }

@@ -23,7 +23,7 @@ const READ_TIME: Duration = Duration::from_secs(3);
 const CONNECTIONS: u32 = 50;
 /// Bytes that are echoed one by one.
 const ECHOES: u32 = 200;
-/// As the program waits for the byte that starts it: 10 s.
+/// Time for which the program waits for the starting byte: 10 s.
 const START_TICKS: u16 = 200;
 
 pub(in crate::probe) const SPEED: Probe = Probe {
@@ -101,7 +101,7 @@ fn run_stress(seed: u64) -> Figures {
     figures
 }
 
-/// What a task counted, and how long it took.
+/// Counters and duration of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     count: u64,

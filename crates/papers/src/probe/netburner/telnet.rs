@@ -15,7 +15,7 @@ use crate::netburner::{Netburner, SO_NONAGLE, SO_NOPUSH, Task, Turn};
 
 /// From one byte to the next.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Of the path.
+/// Round-trip time of the path.
 const RTT: Duration = Duration::from_millis(40);
 /// A segment and 40 bytes: what NOPUSH holds back is seen too.
 const BYTES: u64 = 1500;
@@ -94,7 +94,7 @@ fn bytes_of_first(segments: &[DataSegment]) -> f64 {
     segments.first().map_or(0.0, |segment| segment.bytes as f64)
 }
 
-/// What was seen of one way to type.
+/// Observations of one typing session.
 struct Session {
     /// When each byte was written.
     written: Vec<Instant>,
@@ -150,7 +150,7 @@ impl Session {
         gaps.fold(f64::INFINITY, f64::min)
     }
 
-    /// What had left before NOPUSH was cleared, and what left then.
+    /// Segments that had left before NOPUSH was cleared, and those that left then.
     fn around_clear(&self) -> (Vec<DataSegment>, Vec<DataSegment>) {
         let first_after = self.cleared + RTT / 2;
         let all = self.segments.iter().copied();
@@ -165,7 +165,7 @@ fn peer(every: AckEvery) -> Profile {
     profile
 }
 
-/// What the typist did, and when.
+/// Actions of the typist, with times.
 #[derive(Debug, Default)]
 struct Log {
     written: Vec<Instant>,

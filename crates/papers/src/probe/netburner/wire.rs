@@ -15,7 +15,7 @@ use crate::netburner::{Netburner, Sockets};
 pub(super) const BOARD: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 /// All its peers.
 pub(super) const PEERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-/// Where the board listens.
+/// Port on which the board listens.
 pub(super) const PORT: u16 = 1234;
 
 /// More packets than any call may ever set free.

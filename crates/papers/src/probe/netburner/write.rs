@@ -10,7 +10,7 @@ use super::super::{Figures, Probe};
 use super::wire::{BOARD, PEERS, PORT, Wire};
 use crate::netburner::{Call, MAXPEND, TCP_ERR_CON_RESET};
 
-/// As the document's example: more than twice what the buffers hold.
+/// Size of the document's example: more than twice the buffers.
 const BYTES: usize = 20_480;
 
 pub(in crate::probe) const WRITE: Probe = Probe {
@@ -77,7 +77,7 @@ fn run(seed: u64) -> Figures {
     figures
 }
 
-/// What a call returned; one that sleeps has none.
+/// Result of a call as a number; none for a blocked one.
 fn code(call: Call) -> f64 {
     match call {
         Poll::Ready(code) => code.into(),
