@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     NoDifference,
     /// Interrupted by the user.
     Interrupted,
-    /// As the program ended that was run, or could not be: as a shell shows it.
+    /// Exit code of the program that was run, as a shell reports it.
     OfProgram(u8),
 }
 
@@ -49,7 +49,7 @@ impl Exit {
         }
     }
 
-    /// What the caller sees.
+    /// Exit code for the caller.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -198,7 +198,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// What the standard library says of a number or an address, as what to write.
+/// Advice in place of the standard library's message on a number or an address.
 fn plain(text: &str) -> String {
     const SAID: [(&str, &str); 4] = [
         ("invalid digit found in string", "write a whole number"),
@@ -220,8 +220,8 @@ fn plain(text: &str) -> String {
     })
 }
 
-/// What clap says of a command line, in one line, and its advice. The usage and the pointer to
-/// `--help` that follow are for people.
+/// Clap's error on a command line, in one line, and its advice. The usage and the pointer to
+/// `--help` that follow are left out.
 fn usage_of(text: &str) -> (String, Option<String>) {
     let text = text.split("Usage:").next().unwrap_or(text);
     let mut message = Vec::new();

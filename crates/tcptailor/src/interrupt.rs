@@ -21,7 +21,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 static CLEANUPS: Mutex<Vec<Cleanup>> = Mutex::new(Vec::new());
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
-/// Who gets the signals, by their numbers.
+/// Receives signals, by number.
 type Handler = Box<dyn Fn(i32) + Send>;
 
 struct Cleanup {

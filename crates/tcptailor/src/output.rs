@@ -47,7 +47,7 @@ impl Display for ReaderLeft {
 
 impl std::error::Error for ReaderLeft {}
 
-/// Where results go, and in which form.
+/// Destination and form of results.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     globals: Globals,
@@ -216,8 +216,7 @@ fn results_only(text: &str) -> &str {
     advice.map_or(text, |at| text[..at].trim_end())
 }
 
-/// Who reads the first lines alone (`| head`) still gets the exit code of the result: that a reader
-/// left is no failure.
+/// Ignores a reader that left early (`| head`), so that the exit code stays that of the result.
 pub(crate) fn unless_reader_left(printed: anyhow::Result<()>) -> anyhow::Result<()> {
     match printed {
         Err(error) if error.is::<ReaderLeft>() => Ok(()),
@@ -292,7 +291,7 @@ pub(crate) fn now() -> String {
     rfc3339(linux::Clock.unix_millis() / 1000)
 }
 
-/// Where and when something was measured, for people: names and values.
+/// Time and machine of a measurement: names and values.
 pub(crate) fn provenance() -> Vec<(String, String)> {
     let cpus = std::thread::available_parallelism().ok();
     let known = [
@@ -318,8 +317,8 @@ pub(crate) fn columns() -> usize {
     usize::from(line_columns())
 }
 
-/// What `COLUMNS` says, else the terminal. A terminal that says nothing of use (none, or width 0,
-/// as serial lines and some containers have it) counts as wide.
+/// Width from `COLUMNS`, else from the terminal. A terminal without a useful answer (none, or width
+/// 0, as serial lines and some containers have it) counts as wide.
 fn line_columns() -> u16 {
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|text| text.trim().parse::<u16>().ok());

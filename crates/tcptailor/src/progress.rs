@@ -54,7 +54,7 @@ impl Progress {
         self.0.set_position(steps);
     }
 
-    /// What is being done now.
+    /// Present activity.
     pub(crate) fn label(&self, label: impl Into<Cow<'static, str>>) {
         self.0.set_message(plain(label));
     }

@@ -86,7 +86,7 @@ pub(crate) fn check_stopped() -> Result<(), Problem> {
     }
 }
 
-/// What this process lacks to change something on this machine.
+/// Privilege that this process lacks to change something on this machine.
 fn lacks(target: &Target) -> Option<&'static str> {
     let is_open = matches!(target, Target::Socket { .. })
         || matches!(target.netns(), Netns::Simulated(_))

@@ -84,7 +84,7 @@ struct ApplyReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm_within_s: Option<f64>,
     changes: Vec<ChangeRow>,
-    /// What makes them again at every boot.
+    /// Files that make the changes at every boot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<PathBuf>,
 }
@@ -95,7 +95,7 @@ struct ChangeRow {
     target: String,
     from: String,
     to: String,
-    /// What the kernel made of it; nothing for a dry run.
+    /// Value set by the kernel; `None` for a dry run.
     now: Option<String>,
     /// Whether it was so already.
     already: bool,
@@ -245,7 +245,7 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     })
 }
 
-/// What a plan would do, without doing it.
+/// Effect of a plan, without applying it.
 fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
     let mut changes = Vec::new();
     for change in &plan.changes() {

@@ -77,7 +77,7 @@ fn preset_names() -> clap::builder::PossibleValuesParser {
     PRESETS.iter().map(|preset| preset.name).into()
 }
 
-/// What is known of the path, and from where.
+/// Properties of the path, and their sources.
 struct Known {
     demand: Demand,
     rate_from: Origin,
@@ -191,7 +191,7 @@ fn unreachable_port(error: &linux::Error, host: &str) -> Problem {
     .hint("Name an open port as HOST:PORT, or give --rtt.")
 }
 
-/// What some connections carry together towards a host that runs `serve`.
+/// Measures the rate of several connections together towards a host that runs `serve`.
 fn measure_rate(errand: &Errand, output: &Output) -> anyhow::Result<Rate> {
     let _spinner = Progress::spinner(output, "measuring the rate");
     let connected =

@@ -162,7 +162,7 @@ impl Traffic {
         })
     }
 
-    /// What the workload is called.
+    /// Name of the workload.
     pub(crate) fn kind(&self) -> String {
         self.args
             .setup
@@ -282,7 +282,7 @@ fn tell(args: &Args, document: &Document, output: &Output) -> anyhow::Result<()>
     told
 }
 
-/// What a log is of.
+/// The measurement that a log records.
 fn measurement(args: &Args) -> Measurement {
     let host = match port_of(&args.host) {
         Some(_) => args.host.clone(),
@@ -342,7 +342,7 @@ fn contenders(args: &Args, log: Option<&Log>) -> Result<Vec<Contender>, Problem>
         .collect()
 }
 
-/// What a log still lacks of the time that it is to cover.
+/// Time that a log has yet to cover.
 fn time_left(log: &Log, time: Duration, interval: Duration) -> Result<Duration, Problem> {
     let covered = log.covered();
     match time.checked_sub(covered) {
@@ -461,7 +461,7 @@ fn check_host(host: &str) -> Result<(), Problem> {
     }
 }
 
-/// What stands for a port behind a host.
+/// The part after a host's name that stands for a port.
 fn port_of(host: &str) -> Option<&str> {
     // More than one colon is an address of IPv6, unless it has brackets.
     let (name, port) = host.rsplit_once(':')?;
@@ -519,7 +519,7 @@ fn run_all(
     Ok(false)
 }
 
-/// What becomes of the reports of the receiving end.
+/// Receives the reports of the receiving end.
 struct Listener<'l> {
     live: &'l Live<'l>,
     log: Option<&'l Log>,
@@ -572,7 +572,7 @@ const fn receiving_end(workload: &Workload) -> Role {
     }
 }
 
-/// What a workload is called in a line.
+/// Name of a workload in a line.
 pub(crate) fn kind_of(workload: &Workload) -> String {
     let each = |bytes: &Bytes| bytes.to_string();
     match workload {

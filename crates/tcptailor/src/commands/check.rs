@@ -38,7 +38,7 @@ struct Needs {
     all_of: &'static [&'static str],
     /// How much works without.
     otherwise: Works,
-    /// What that is.
+    /// Description of that way.
     without: &'static str,
 }
 
@@ -102,10 +102,10 @@ const COMMANDS: &[Needs] = &[
     },
 ];
 
-/// What lets a process make network namespaces.
+/// Capabilities that permit creating network namespaces.
 const KERNEL_PATHS: &[&str] = &["network namespaces", "user namespaces"];
 
-/// What to allow, the most useful first. What is not named gives nothing beyond these.
+/// Permissions worth granting, the most useful first. Others add nothing to these.
 const WORTH: &[&str] = &[
     "kernel",
     "network namespaces",
@@ -125,7 +125,7 @@ const WORTH: &[&str] = &[
 #[derive(Serialize)]
 struct Document {
     commands: Vec<CommandRow>,
-    /// What to allow, the most useful first.
+    /// Permissions to grant, the most useful first.
     allow: Vec<AllowRow>,
     checks: Vec<CheckRow>,
 }
@@ -134,7 +134,7 @@ struct Document {
 struct CommandRow {
     commands: &'static str,
     works: Works,
-    /// What works, or why nothing does, where not all does.
+    /// Features that work without it, or the reason why none do.
     without: Option<&'static str>,
 }
 
@@ -149,7 +149,7 @@ struct AllowRow {
 struct CheckRow {
     name: &'static str,
     ok: bool,
-    /// What was found.
+    /// Result of the check.
     detail: String,
 }
 
@@ -186,7 +186,7 @@ fn command(needs: &Needs, machine: &Capabilities) -> CommandRow {
     }
 }
 
-/// What is missing, in the order of its worth.
+/// Missing permissions, in order of usefulness.
 fn allow(machine: &Capabilities) -> Vec<AllowRow> {
     let paths = KERNEL_PATHS.iter().any(|name| machine.has(name));
     // There is another way.

@@ -142,7 +142,7 @@ impl Args {
     }
 }
 
-/// What `--json` prints.
+/// Document of `--json`.
 #[derive(Serialize)]
 struct Document<'d> {
     /// The fault, host or process.
@@ -156,13 +156,13 @@ struct Document<'d> {
     last: Option<FlowRow>,
     /// The runs that each of `tried` was decided by; none for a dry run.
     experiments: Vec<Experiment>,
-    /// Of a lab path.
+    /// The lab path.
     #[serde(flatten)]
     path: Option<PathReport>,
     /// Towards a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     own_connection: Option<OwnConnection>,
-    /// Of a program that is running: what ends with a connection.
+    /// For a running program: changes that end with a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     lasting: Option<Lasting>,
 }

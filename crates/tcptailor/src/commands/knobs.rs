@@ -48,7 +48,7 @@ struct Row {
     max: Option<u64>,
     /// `None`: a setting of tcptailor's own stack alone.
     linux: Option<String>,
-    /// What the profile sets it to; `None`: no setting of a connection of that stack.
+    /// Value in the profile; `None`: that stack has no such setting of a connection.
     value: Option<KnobValue>,
     aliases: &'static [&'static str],
     help: String,

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
 }
 
-/// What works where no path of the kernel may be laid.
+/// Remedy where no kernel path can be created.
 const ON_VIRTUAL: &str = "Works without: the same with `--engine virtual`.";
 const AGREE_NEEDS: &str = "It compares with the kernel's TCP; `tcptailor lab run SCENARIO --engine \
                            virtual` runs tcptailor's own alone.";

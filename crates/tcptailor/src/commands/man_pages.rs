@@ -10,9 +10,9 @@ use crate::cli;
 use crate::exit::Exit;
 use crate::{help, output};
 
-/// What a page that may be replaced begins with.
+/// Beginning of a page that may be replaced.
 const MARK: &str = ".TH tcptailor";
-/// What is left of 80 columns beside the indent of man(1).
+/// Columns left of 80 by the indent of man(1).
 const COLUMNS: usize = 72;
 
 /// Write the manual pages of all commands.
@@ -68,8 +68,7 @@ fn page(command: &clap::Command) -> anyhow::Result<(String, String)> {
     Ok((man.get_filename(), String::from_utf8(text)?))
 }
 
-/// What stands below the options in the help: titles, each above lines that are to stay as they
-/// are, and paragraphs.
+/// Text below the options in the help: titles above preformatted lines, and paragraphs.
 fn after_help(text: &str) -> Roff {
     let mut roff = Roff::new();
     for part in text.split("\n\n") {

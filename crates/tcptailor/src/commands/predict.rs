@@ -73,7 +73,7 @@ pub(crate) struct Args {
     time: Duration,
 }
 
-/// What `--json` prints.
+/// Document of `--json`.
 #[derive(Debug, Serialize)]
 struct Document {
     /// The process, file, scenario or path.
@@ -229,7 +229,7 @@ fn document(subject: Subjects, tries: Tries) -> Document {
     }
 }
 
-/// What the findings propose.
+/// Proposals of the findings.
 fn proposed(subject: &Subjects) -> Vec<tailor::WhatIf> {
     let seen = subject.look.as_ref().zip(subject.place);
     seen.map_or_else(Vec::new, |(look, place)| tailor::proposed(look, place))

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     anonymize: bool,
 }
 
-/// What was saved.
+/// The saved recording.
 #[derive(Debug, Serialize)]
 struct Saved {
     file: String,
@@ -110,7 +110,7 @@ fn shown(saved: &Saved) -> String {
     )
 }
 
-/// What is wanted, and the other ends of it: with few sockets all were watched.
+/// Keeps the wanted connections and their other ends: with few sockets all were watched.
 pub(crate) fn keep_wanted(recording: &mut Recording, wanted: impl Fn(&Track) -> bool) {
     let tracks = recording.flows.iter().filter(|track| wanted(track));
     let keys: std::collections::BTreeSet<base::FlowKey> = tracks.map(|track| track.key).collect();

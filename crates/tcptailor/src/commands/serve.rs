@@ -16,7 +16,8 @@ use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
 
-/// Where a key may come from, beside `--key-file`. Never from the command line, which `ps` shows.
+/// Environment variable for the key, beside `--key-file`. Never on the command line, which `ps`
+/// shows.
 const KEY_VARIABLE: &str = "TCPTAILOR_KEY";
 /// A key has 32 digits; a file of one may have a comment's worth of blanks around it.
 const KEY_BYTES_MAX: u64 = 4096;
@@ -98,13 +99,13 @@ struct Document {
     max_bytes: u64,
 }
 
-/// Where the key of this server comes from.
+/// Source of the server's key.
 enum Secret {
     /// Anyone may ask for runs.
     None,
-    /// It was given.
+    /// Given by the user.
     Given(Key),
-    /// It was made now, and is shown.
+    /// Generated, and shown.
     Made(Key),
 }
 
@@ -220,7 +221,7 @@ pub(super) fn port_flag(port: u16) -> String {
     }
 }
 
-/// What to do where the address cannot be listened on.
+/// Remedy where the address cannot be bound.
 fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
     let linux::Error::Os { ref source, .. } = error else {
         return error.into();

@@ -26,6 +26,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     }
 }
 
-/// What works where there is no TUN device.
+/// Remedy where there is no TUN device.
 const NO_DEVICE: &str = "Without a device: `tcptailor lab run SCENARIO --engine virtual` runs \
                          tcptailor's own TCP at both ends.";

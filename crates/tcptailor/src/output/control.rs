@@ -36,7 +36,7 @@ pub(crate) fn signed(text: &str) -> String {
     text.replace("\x1b[", &format!("\x1b[{};", signature()))
 }
 
-/// What nobody else can know: a name from a file may hold a colour, but not this.
+/// Secret of this process: a name from a file may hold a colour, but not this.
 fn signature() -> &'static str {
     static SIGNATURE: LazyLock<String> =
         LazyLock::new(|| linux::random_seed().unwrap_or_default().to_string());

@@ -29,7 +29,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Reports older than this are dropped; of a longer look, its last hour is counted.
 const REPORTS_TIME: Duration = Duration::from_secs(3600);
 
-/// What it takes to begin a run, again and again.
+/// Parameters for repeated runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
     pub(crate) address: SocketAddr,
@@ -171,7 +171,7 @@ impl Reports {
         }
     }
 
-    /// What one end reported between two times.
+    /// Intervals reported by one end between two times.
     fn between(&self, wanted: Role, from: Instant, until: Instant) -> Totals {
         let mut totals = Totals::default();
         for (at, role, interval) in self.lock().iter() {

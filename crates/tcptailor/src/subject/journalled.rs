@@ -29,7 +29,7 @@ struct Guarding {
 }
 
 impl Journalled {
-    /// Of a host that is only looked at.
+    /// For a host that is only observed.
     pub(crate) const fn none() -> Self {
         Self {
             journal: None,
@@ -38,7 +38,7 @@ impl Journalled {
         }
     }
 
-    /// Of hosts that end with this process; the journal is in this directory.
+    /// For hosts that end with this process; the journal is in this directory.
     pub(crate) fn of_lab(directory: impl Into<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
             journal: Some(Journal::open(directory)?),
@@ -47,8 +47,8 @@ impl Journalled {
         })
     }
 
-    /// Of this machine. Whatever becomes of this process, no change stays unconfirmed for longer
-    /// than `lease`.
+    /// For this machine. Even if this process dies, no change stays unconfirmed for longer than
+    /// `lease`.
     pub(crate) fn of_machine(lease: Duration) -> anyhow::Result<Self> {
         let journal = Journal::open(Journal::default_directory()?)?;
         let guard = guard::start(&journal, false)?;

@@ -21,13 +21,12 @@ use crate::progress::Progress;
 pub(crate) struct LabSubject<'o> {
     // The order of fields is the order of ending: changes are put back before their hosts end.
     settings: Journalled,
-    /// Of the journal. The targets of changes end with this process, and so does it.
+    /// Directory of the journal. The targets of changes end with this process, and so does it.
     _scratch: tempfile::TempDir,
     session: Session,
     output: &'o Output,
     label: String,
-    /// What other work on this machine took of the processors, at most: 0 where it is not worth a
-    /// word.
+    /// Largest share of the processors used by other work on this machine; 0 where negligible.
     busy_percent: u64,
 }
 

@@ -29,13 +29,13 @@ pub(crate) enum EngineChoice {
 
 /// A workload on a path that was made for it.
 pub(crate) trait PathSubject: Subject<Error = anyhow::Error> {
-    /// What makes TCP at its ends.
+    /// Engine of its ends.
     fn engine(&self) -> EngineName;
 
-    /// Who runs where: the client, then the server.
+    /// Names of the programs: the client's, then the server's.
     fn programs(&self) -> [String; 2];
 
-    /// What the path did since it was made, and the doubts that follow.
+    /// Counters of the path since it was made, and the caveats that follow.
     fn path_report(&mut self) -> anyhow::Result<PathReport>;
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn fit_options(fault: &Fault, observe: Option<Duration>, bound: Durat
 /// A trial of a fault that runs.
 pub(crate) struct Started<'o> {
     pub(crate) subject: Box<dyn PathSubject + 'o>,
-    /// What the kernel's path would have needed, where `auto` chose to do without.
+    /// Reason why the kernel's path was not available, where `auto` chose to do without.
     pub(crate) denied: Option<linux::Error>,
 }
 

@@ -26,7 +26,7 @@ struct BootRow {
     knob: String,
     target: String,
     to: String,
-    /// What was read back; nothing where it could not be set.
+    /// Value read back; `None` where it could not be set.
     now: Option<String>,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub(super) fn files_text(files: &[PathBuf], is_dry_run: bool) -> String {
     text
 }
 
-/// Where a boot would set something else, after our file.
+/// Warns where later files set something else at boot.
 pub(super) fn tell_overridden(persistence: &Persistence, id: u64, output: &Output) {
     for (parameter, file) in persistence.overridden(id) {
         output.note(format!(
@@ -78,7 +78,7 @@ pub(super) fn tell_overridden(persistence: &Persistence, id: u64, output: &Outpu
     }
 }
 
-/// What the administrator may want to run once units were written or removed.
+/// A command to run after units were written or removed.
 pub(super) fn reload_note<'f>(
     mut files: impl Iterator<Item = &'f PathBuf>,
 ) -> Option<&'static str> {

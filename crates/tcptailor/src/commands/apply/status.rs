@@ -49,13 +49,13 @@ struct TransactionRow {
     /// Whether that process is at work now.
     alive: bool,
     verified: Option<String>,
-    /// What is wrong with its file.
+    /// Damage of its file.
     damage: Option<String>,
     /// When its changes are rolled back unless they are confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     confirm_until: Option<String>,
     changes: Vec<StepRow>,
-    /// What makes them again at every boot.
+    /// Files that make the changes at every boot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<FileRow>,
 }

@@ -60,10 +60,10 @@ pub(super) struct Document {
     /// Window per byte of receive memory with which the needs are computed.
     receive_ratio: f64,
     limits: Vec<LimitRow>,
-    /// What these limits leave to a connection whose program sets no buffer.
+    /// Rate that these limits leave to a connection whose program sets no buffer.
     send_reach_bps: u64,
     receive_reach_bps: u64,
-    /// What windows that cannot grow would give.
+    /// Throughput with fixed windows.
     fixed_windows: Vec<FixedWindow>,
     verdict: Verdict,
     proposals: Vec<ChangeRow>,

@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) down: Option<Sending>,
 }
 
-/// What is shown of each interval.
+/// Columns shown for each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Payload one way.
@@ -43,7 +43,7 @@ enum Kind {
 /// The reports of both ends, in pairs: each end cuts time from its own start in the same way.
 pub(super) struct Live<'l> {
     kind: Kind,
-    /// Where lines are wanted while the run is on.
+    /// Destination of lines during the run, where they are wanted.
     output: Option<&'l Output>,
     state: Mutex<State>,
 }

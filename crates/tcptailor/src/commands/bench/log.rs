@@ -24,12 +24,12 @@ const SCHEMA: &str = "tcptailor/bench-log/1";
 /// Longer than any line of ours: where the end of a file holds no line end, it is no log.
 const TAIL_BYTES: u64 = 4096;
 
-/// What is measured. The mean of a log is of intervals in which that was the same.
+/// The measured workload. The mean of a log covers intervals with the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Measurement {
     /// With its port, as the command line names it.
     pub(super) host: String,
-    /// As the flag has it.
+    /// Mode, as in the flag.
     pub(super) mode: String,
     pub(super) direction: Direction,
     /// Connections.
@@ -70,7 +70,7 @@ pub(super) struct Entry {
     interval_s: f64,
     bytes: u64,
     goodput_bps: u64,
-    /// Of all lines until this one.
+    /// Total of all lines up to this one.
     pub(super) total_s: f64,
     total_bytes: u64,
     mean_bps: u64,
@@ -140,7 +140,7 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is logged already.
+    /// Time covered by the log.
     pub(super) fn covered(&self) -> Duration {
         let seconds = self.lock().last.as_ref().map_or(0.0, |last| last.total_s);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()

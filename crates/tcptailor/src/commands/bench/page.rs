@@ -46,7 +46,7 @@ const fn unit_of(metric: Metric) -> &'static str {
     }
 }
 
-/// What is to be seen first, of the first variant.
+/// The most important numbers, of the first variant.
 fn tiles(document: &Document) -> Vec<Tile> {
     let tile = |name: &str, number: Option<String>| {
         number.map(|number| Tile {
@@ -122,7 +122,7 @@ const COLUMNS: [Column; 13] = [
     ("sent up", "bit/s", both_ways),
 ];
 
-/// Of both ends, the median of the runs.
+/// Sum of both ends; the median of the runs.
 fn sent(variant: &Variant, of: fn(&SenderOutcome) -> u64) -> Option<f64> {
     let of_run = |run: &Run| {
         let ends = [run.client_sent.as_ref(), run.server_sent.as_ref()];
@@ -133,7 +133,7 @@ fn sent(variant: &Variant, of: fn(&SenderOutcome) -> u64) -> Option<f64> {
     median_of(variant, of_run)
 }
 
-/// What arrived at the server, where payload went both ways.
+/// Rate at the server, for traffic in both directions.
 fn both_ways(variant: &Variant) -> Option<f64> {
     median_of(variant, |run| run.up_bps.filter(|_| run.down_bps.is_some()))
 }

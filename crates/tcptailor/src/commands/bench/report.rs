@@ -20,14 +20,14 @@ pub(super) struct Document {
     pub(super) workload: Workload,
     /// Round trips of the control connection before the first run, from program to program.
     pub(super) rtt_idle_us: Option<ResponseMicros>,
-    /// What variants are judged by.
+    /// Metric by which variants are judged.
     pub(super) metric: Metric,
     pub(super) variants: Vec<Variant>,
     pub(super) comparisons: Vec<Comparison>,
     pub(super) interrupted: bool,
 }
 
-/// What is compared.
+/// Metric of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
@@ -107,7 +107,8 @@ pub(super) struct Run {
     pub(super) server_congestion: String,
     #[serde(skip)]
     pub(super) responses: Responses,
-    /// What this end and the server sent; `None` where the kernel does not say.
+    /// Counters of this end and of the server as senders; `None` where the kernel does not report
+    /// them.
     pub(super) client_sent: Option<SenderOutcome>,
     pub(super) server_sent: Option<SenderOutcome>,
     pub(super) rtt_loaded_us: Option<ResponseMicros>,
@@ -146,7 +147,7 @@ impl Run {
         }
     }
 
-    /// Of both ends; `None` where the kernel does not say.
+    /// Sum of both ends; `None` where the kernel does not report them.
     pub(super) fn retransmitted_segments(&self) -> Option<u64> {
         let ends = [self.client_sent.as_ref(), self.server_sent.as_ref()];
         let known = ends.into_iter().flatten();
@@ -279,7 +280,7 @@ pub(super) fn render(document: &Document) -> String {
     text
 }
 
-/// What was measured, and against whom.
+/// The workload and the server.
 pub(super) fn heading(document: &Document) -> String {
     let remote = &document.remote;
     match &document.workload {
@@ -292,7 +293,7 @@ pub(super) fn heading(document: &Document) -> String {
     }
 }
 
-/// What the one variant shows beside its row.
+/// Details of a single variant, beside its row.
 fn push_details(text: &mut String, workload: &Workload, variant: &Variant) {
     let is_both = matches!(
         workload,

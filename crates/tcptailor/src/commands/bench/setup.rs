@@ -19,7 +19,7 @@ const STREAM_WRITE: Bytes = Bytes(256 << 10);
 /// The traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Mode {
-    /// As much as the connection carries.
+    /// As much data as the connection carries.
     Stream,
     /// A request, its response, the next request (`TCP_RR`).
     Rr,
@@ -274,7 +274,7 @@ pub(super) struct Setup {
     pub(super) set: Vec<String>,
 }
 
-/// What both ends of a run are told.
+/// Parameters of both ends of a run.
 pub(super) struct Ends {
     pub(super) client: RunSpec,
     pub(super) server: SocketSpec,
@@ -312,7 +312,7 @@ impl Setup {
         Ok(())
     }
 
-    /// What a log of this traffic with `host` is of.
+    /// The measurement that a log of this traffic with `host` records.
     pub(super) fn measurement(&self, host: String) -> Measurement {
         Measurement {
             host,
@@ -322,7 +322,7 @@ impl Setup {
         }
     }
 
-    /// As the flag has it.
+    /// Mode, as in the flag.
     fn mode_name(&self) -> String {
         let mode = self.mode.to_possible_value();
         mode.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -414,7 +414,7 @@ impl Setup {
         self.rate.and_then(|pace| pace.0)
     }
 
-    /// As fast as it goes, or at a rate.
+    /// Bulk traffic, or traffic at a rate.
     fn stream(&self, amount: Amount) -> Workload {
         let size = |default: Bytes| self.write_size.map_or(default, |size| size.bytes);
         match self.pace() {

@@ -69,7 +69,7 @@ pub(super) fn judge(
     Ok((document, Drawn { traces, ..drawn }))
 }
 
-/// What a capture shows of its connections, by the usual looks.
+/// Recording of a capture's connections, at the usual interval.
 pub(super) fn recording(
     input: Input,
     path: &Path,
@@ -193,7 +193,7 @@ pub(super) fn push_summary(text: &mut String, info: &CaptureInfo) {
     }
 }
 
-/// Where a change is to be made.
+/// Host on which a change is to be made.
 pub(super) fn place(at: IpAddr) -> String {
     format!("at {at}")
 }

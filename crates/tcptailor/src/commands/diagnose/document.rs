@@ -24,15 +24,14 @@ pub(crate) struct Document {
     pub(crate) unseen_processes: usize,
     /// Connections that were not watched because there were too many.
     pub(crate) flows_left_out: usize,
-    /// What is said of the packet capture; absent where live connections or a recording were looked
-    /// at.
+    /// Properties of the packet capture; absent for live connections and recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) capture: Option<CaptureInfo>,
     /// Network namespaces that were not watched, of all that were asked for.
     pub(crate) netns_left_out: usize,
     /// Connections by what is said of them.
     pub(crate) counts: Counts,
-    /// What is wrong with the host as a whole, such as a listener that does not accept.
+    /// Findings on the host as a whole, such as a listener that does not accept.
     #[serde(rename = "host_findings")]
     pub(crate) host: Vec<HostRow>,
     /// The connections by the program and the place that they belong to.
@@ -70,7 +69,7 @@ pub(crate) type VerdictRow = tailor::VerdictRow<true>;
 /// A change, with where to make it if that is known and reachable.
 pub(crate) type ChangeRow = tailor::ChangeRow<true>;
 
-/// What this process lacks to make a change on this machine.
+/// Privilege that this process lacks for a change on this machine.
 pub(super) fn lacking(change: &ChangeRow) -> Option<&'static str> {
     let is_simulated = |netns: &Netns| matches!(netns, Netns::Simulated(_));
     match &change.target {
@@ -89,8 +88,8 @@ pub(super) fn lacking(change: &ChangeRow) -> Option<&'static str> {
     }
 }
 
-/// What `apply` can do at once: for each finding the live changes of the smallest scope whose
-/// target is known. The same change for several flows is made once.
+/// Changes that `apply` can make at once: for each finding the live changes of the smallest scope
+/// whose target is known. The same change for several flows appears once.
 pub(crate) fn plan(flows: &[FlowRow]) -> Vec<Change> {
     let mut planned = Vec::new();
     for verdict in flows

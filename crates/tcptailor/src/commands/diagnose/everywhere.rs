@@ -43,7 +43,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Of none yet; so many are left out.
+    /// An empty document; this many namespaces are left out.
     pub(crate) fn new(netns_left_out: usize) -> Self {
         Self {
             whole: Document {

@@ -166,7 +166,7 @@ fn judged(
     }
 }
 
-/// That what was not seen here may be in a container.
+/// Notes that connections not seen here may be in a container.
 fn tell_of_others(output: &Output) {
     let others = linux::all_netns().len().saturating_sub(1);
     if others > 0 {
@@ -213,7 +213,7 @@ pub(crate) fn write_plan(path: &Path, changes: Vec<Change>, output: &Output) -> 
     std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
 }
 
-/// What to type next.
+/// Suggests the next command.
 fn next_step(args: &Args, document: &Document, planned: usize, verbosity: u8) -> String {
     if document.findings == 0 {
         return String::new();

@@ -27,15 +27,15 @@ const CONNECTIONS_MAX: usize = 500;
 /// Rows of the table of one service.
 const OF_SERVICE_MAX: usize = 50;
 
-/// What the page draws beside what the document says.
+/// Data that the page draws beside the document.
 #[derive(Debug, Default)]
 pub(crate) struct Drawn {
     pub(crate) courses: Courses,
-    /// Of a capture: what its largest connections sent.
+    /// Traces of a capture's largest connections.
     pub(crate) traces: Vec<FlowTrace>,
 }
 
-/// What was asked for.
+/// Request of the user.
 pub(crate) struct Asked<'a> {
     /// A recording or a capture, in place of what lives.
     pub(crate) file: Option<&'a Path>,
@@ -62,7 +62,7 @@ pub(crate) fn render(document: &Document, drawn: &Drawn, asked: &Asked<'_>) -> S
     })
 }
 
-/// What was looked at, in short.
+/// Summary of the request.
 fn place(asked: &Asked<'_>) -> String {
     match asked.file {
         None => "this machine".into(),
@@ -136,7 +136,7 @@ fn head(document: &Document, rows: &[Row<'_>], left_out: usize, asked: &Asked<'_
     parts
 }
 
-/// What can be changed without starting anything again, or who could.
+/// Changes that need no restart, or who could make them.
 fn at_once(document: &Document, command: &str) -> Vec<Part> {
     if document::plan(&document.flows).is_empty() {
         let text = match super::needs_root(document) {
@@ -393,7 +393,7 @@ fn over_time(row: &Row<'_>, drawn: &Drawn) -> Vec<Part> {
     parts
 }
 
-/// What took the time of a sender, as numbers.
+/// Waiting times of a sender, as numbers.
 fn times(flow: &FlowRow) -> Option<Part> {
     let row = |limit: &document::LimitShare| {
         vec![
@@ -410,7 +410,7 @@ fn times(flow: &FlowRow) -> Option<Part> {
     })
 }
 
-/// What is wrong with the host as a whole.
+/// Findings on the host as a whole.
 fn host(document: &Document, asked: &Asked<'_>) -> Option<Section> {
     let part = |row: &HostRow| {
         let whose = match (&row.container, &row.netns) {
@@ -430,7 +430,7 @@ fn host(document: &Document, asked: &Asked<'_>) -> Option<Section> {
     })
 }
 
-/// What the capture is, and what it misses.
+/// Properties of the capture, and missing parts.
 fn capture(document: &Document) -> Option<Section> {
     let info = document.capture.as_ref()?;
     let mut lines = String::new();

@@ -19,7 +19,7 @@ use crate::output::Output;
 
 /// A recording is lines of JSON objects.
 const RECORDING: u8 = b'{';
-/// What stands for the standard input.
+/// Name of the standard input.
 const STDIN: &str = "-";
 
 /// The file that the first word names; filters begin with a word that has no dot and no slash.
@@ -57,7 +57,7 @@ pub(super) fn judge(
     Ok(judged(&recording, &netns, &filter, args.html.is_some()))
 }
 
-/// What is of living connections only.
+/// Rejects options that apply to live connections only.
 fn refuse(args: &Args) -> Result<(), Problem> {
     let refused = if args.output.is_some() {
         "-o: a file is of another time; changes are planned for live connections"
@@ -71,7 +71,7 @@ fn refuse(args: &Args) -> Result<(), Problem> {
     Err(Problem::usage(refused))
 }
 
-/// What a recording shows, made in the namespace that it names, or a capture.
+/// Look at a recording, in the namespace that it names, or at a capture.
 pub(crate) fn look(path: &Path, output: &Output) -> anyhow::Result<Look> {
     let mut input = input(path)?;
     if input.is_capture() {

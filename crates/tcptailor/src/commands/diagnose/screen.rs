@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 20;
 /// Rows whose findings are told unless everything is asked for: so many fit on a screen.
 const TOLD_MAX: usize = 5;
 
-/// What the screen says beyond the document.
+/// Style of the screen, beside the document.
 pub(crate) struct Style<'a> {
     pub(crate) verbosity: u8,
     /// The commands to go on with.
@@ -133,7 +133,7 @@ pub(crate) fn whose(row: &HostRow) -> String {
     }
 }
 
-/// Where a connection is.
+/// Namespace and process of a connection.
 pub(super) fn where_it_is(flow: &FlowRow) -> String {
     place_name(&flow.netns, flow.container.as_deref())
 }
@@ -173,7 +173,7 @@ pub(super) fn owner(row: &Row<'_>) -> String {
     }
 }
 
-/// What follows the table: findings with their changes, and with `-v` every verdict with evidence.
+/// Text below the table: findings with their changes, and with `-v` every verdict with evidence.
 fn push_findings(screen: &mut String, rows: &[Row<'_>], verbosity: u8) {
     let mut told = 0;
     for (number, row) in rows.iter().enumerate() {
@@ -210,7 +210,7 @@ fn push_findings(screen: &mut String, rows: &[Row<'_>], verbosity: u8) {
     }
 }
 
-/// What took the time of a sender.
+/// Waiting times of a sender.
 fn push_limits(screen: &mut String, flow: &FlowRow) {
     let shares = flow.limits.iter();
     let shares: Vec<String> = shares

@@ -86,7 +86,7 @@ pub(crate) fn rows(observed: &Observed<'_>, wanted: impl Fn(&Track) -> bool) -> 
     flows
 }
 
-/// What is wrong with the host as a whole. No change follows from here.
+/// Findings on the host as a whole. No change follows from here.
 pub(crate) fn host_rows(observed: &Observed<'_>) -> Vec<HostRow> {
     let row = |verdict: &Verdict| HostRow {
         netns: observed.netns().clone(),

@@ -33,14 +33,14 @@ pub(crate) struct Counts {
     pub(crate) connections: usize,
     /// With a finding.
     pub(crate) with_finding: usize,
-    /// What limits them was named, and is not to be improved.
+    /// Connections with a limit that needs no improvement.
     pub(crate) healthy: usize,
-    /// What limits them cannot be said from what was seen.
+    /// Connections whose limit could not be determined.
     pub(crate) unclear: usize,
     pub(crate) idle: usize,
 }
 
-/// What is said of a connection, in one word.
+/// Answer on a connection, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Finding,
@@ -100,7 +100,7 @@ fn key(flow: &FlowRow) -> Key<'_> {
     )
 }
 
-/// What a service is called: a program and the port that it has or connects to.
+/// Name of a service: a program and the port that it has or connects to.
 pub(crate) fn name(place: Place, command: Option<&str>) -> String {
     let command = command.unwrap_or("?");
     match place {
@@ -169,7 +169,7 @@ impl<'d> Row<'d> {
         together.map(|flows| Self { flows }).collect()
     }
 
-    /// The one that stands for all.
+    /// The connection that represents all.
     pub(crate) fn first(&self) -> &'d FlowRow {
         self.flows[0]
     }
@@ -238,7 +238,7 @@ fn rate_bps(flows: &[&FlowRow]) -> Option<u64> {
     known.reduce(u64::saturating_add)
 }
 
-/// Those with an equal key together; groups and their members in the order in which they came.
+/// Groups items with equal keys; groups and their members stay in order of arrival.
 fn together<'f, K: Ord>(
     flows: impl Iterator<Item = &'f FlowRow>,
     key: impl Fn(&'f FlowRow) -> K,

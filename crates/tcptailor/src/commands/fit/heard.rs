@@ -27,9 +27,9 @@ pub(super) struct Heard {
     pub(super) first: Option<Series>,
     /// The same after the last one that is kept.
     pub(super) last: Option<Series>,
-    /// What was said of that connection before the first change, and after the last one.
+    /// The doctor's rows on that connection before the first change, and after the last one.
     pub(super) said: [Option<FlowRow>; 2],
-    /// What else the doctor proposed against the limits that were seen.
+    /// Further proposals against the limits that were seen.
     pub(super) wider: Vec<Wider>,
     is_looked_at: bool,
 }
@@ -37,12 +37,12 @@ pub(super) struct Heard {
 /// One experiment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Experiment {
-    /// How it was measured.
+    /// Method of measurement.
     #[serde(skip)]
     pub(super) how: &'static str,
     /// In the order in which they were made.
     pub(super) runs: Vec<Run>,
-    /// What was undone, with how it went.
+    /// Changes rolled back, with results.
     #[serde(skip)]
     pub(super) undone: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub(super) struct Wider {
 }
 
 impl Wider {
-    /// Those of a row.
+    /// Lasting changes of a row.
     pub(super) fn of(row: &FlowRow) -> Vec<Self> {
         let findings = row.verdicts.iter().filter(|verdict| verdict.finding);
         let changes = findings.flat_map(|verdict| {
@@ -47,7 +47,7 @@ impl Wider {
     }
 }
 
-/// What of the result lives only as long as a connection, and how to make it last.
+/// Results that end with a connection, and how to make them permanent.
 #[derive(Debug, Serialize)]
 pub(crate) struct Lasting {
     /// Settings of single connections, as `run --set` takes them.

@@ -7,14 +7,14 @@ use base::{Scope, find_knob};
 use serde::Serialize;
 use tailor::{Fitting, Tried};
 
-/// What of the result stays, and how the program itself gets the rest.
+/// Results that stay, and how the program itself gets the rest.
 #[derive(Debug, Serialize)]
 pub(crate) struct OwnConnection {
     /// Always: the traffic was that of `bench`.
     is_test: bool,
-    /// What was set on the test connection alone, and ended with it.
+    /// Settings of the test connection, which ended with it.
     ended: Vec<String>,
-    /// What stays for all connections that it covers.
+    /// Settings that stay, for all connections that they cover.
     stays: Vec<Stays>,
     /// For the program itself.
     commands: Vec<String>,

@@ -186,7 +186,7 @@ const fn unit_of(objective: Objective) -> &'static str {
     }
 }
 
-/// What the numbers of an experiment are of.
+/// Name of the metric of an experiment.
 const fn name_of(objective: Objective) -> &'static str {
     match objective {
         Objective::Goodput => "goodput",
@@ -434,7 +434,7 @@ fn responses(arms: [(Arm, &str); 2], runs: &[Run]) -> Option<Part> {
     })
 }
 
-/// What undoes a change that is kept, or how it was undone.
+/// How to undo a kept change, or how it was rolled back.
 fn undo(tried: &Tried, experiment: Option<&Experiment>, is_test: bool) -> Vec<Part> {
     match (tried.kept, tried.transaction) {
         (true, Some(number)) => vec![
@@ -476,8 +476,8 @@ fn evidence(tried: &Tried) -> Table {
     }
 }
 
-/// What a test connection leaves for the program that it was made for, or a change of a socket for
-/// its program's later connections.
+/// Steps after a test connection for the program that it was made for, or after a change of a
+/// socket for later connections.
 fn undoing(document: &Document<'_>) -> Option<Section> {
     let own = document.own_connection.as_ref().map(OwnConnection::text);
     let (title, text) = match (own, &document.lasting) {

@@ -17,7 +17,7 @@ use crate::commands::knobs::scope_name;
 use crate::output::{self, push_wrapped};
 use crate::subject::path::{PathReport, Started};
 
-/// What is wrong, on which path, and what runs there.
+/// The fault, the path, and the programs.
 pub(crate) fn opening(fault: &Fault, trial: &Trial, started: &Started<'_>) -> String {
     let subject = &started.subject;
     let [client, server] = subject.programs();
@@ -79,7 +79,7 @@ fn both_ways(up: String, down: &str) -> String {
     }
 }
 
-/// What the user knows already.
+/// Facts already shown to the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     /// Nothing was said yet.
@@ -88,7 +88,7 @@ pub(crate) struct Told {
     pub(crate) is_test: bool,
 }
 
-/// What has just happened; `None` for what only a progress bar shows.
+/// Text of an event; `None` if only a progress bar shows it.
 pub(crate) fn event(
     event: &FitEvent<'_>,
     Told { is_first, is_test }: Told,
@@ -181,7 +181,7 @@ fn predicted(foretold: &Foretold) -> String {
     }
 }
 
-/// What came of a change.
+/// Result of a change.
 pub(crate) fn result(tried: &Tried, is_test: bool) -> String {
     let Some(outcome) = &tried.outcome else {
         return String::new();
@@ -286,7 +286,7 @@ pub(super) fn times(gain: f64) -> String {
     }
 }
 
-/// What the program got, the number that counts first.
+/// Results of the program, the decisive metric first.
 fn got(measure: &Measure) -> String {
     let first = measure.own_objective();
     let mut parts = vec![measure.show(first)];
@@ -342,7 +342,7 @@ pub(crate) fn ending(
     text
 }
 
-/// How it ended, on a test connection or not.
+/// The ending, on a test connection or not.
 pub(super) const fn ended(ending: Ending, is_test: bool) -> [&'static str; 2] {
     match ending {
         Ending::Kept if is_test => ["better", ": proven on a test connection"],
@@ -350,7 +350,7 @@ pub(super) const fn ended(ending: Ending, is_test: bool) -> [&'static str; 2] {
     }
 }
 
-/// What the last look left to do.
+/// Result of the search that followed a kept change.
 pub(super) const fn left(left: Ending) -> [&'static str; 2] {
     match left {
         Ending::Kept => ["another limit", ": the same command goes on with it"],
@@ -358,7 +358,7 @@ pub(super) const fn left(left: Ending) -> [&'static str; 2] {
     }
 }
 
-/// What became of a change, in some words.
+/// Result of a change, in a few words.
 pub(super) fn result_word(tried: &Tried, is_test: bool) -> String {
     match (&tried.outcome, tried.kept) {
         (None, _) => "not made (dry run)".to_owned(),
@@ -437,7 +437,7 @@ pub(super) fn scope_of(change: &ChangeMade) -> &'static str {
     }
 }
 
-/// How it ended: a word, and what to add to it.
+/// The ending: a word, and an addition.
 const fn sentence(ending: Ending) -> [&'static str; 2] {
     match ending {
         Ending::Kept => ["kept", ""],

@@ -122,11 +122,11 @@ struct Doubt {
     /// The worst of its kind.
     #[serde(flatten)]
     caveat: Caveat,
-    /// Of how many runs it is told.
+    /// Number of runs.
     runs: usize,
 }
 
-/// What the errors of an engine say.
+/// Verdict on the errors of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
@@ -149,11 +149,11 @@ struct Errors {
     figures: Figures,
     /// Numbers that were to be compared.
     numbers: usize,
-    /// Those of them that are missing, or that other work may have made.
+    /// Of these, missing runs, and runs that other work may have disturbed.
     doubtful: usize,
 }
 
-/// Of many errors.
+/// Summary of many errors.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Figures {
     /// Null where there are no errors.
@@ -173,7 +173,7 @@ struct Document {
     rows: Vec<Row>,
 }
 
-/// What one scenario came to.
+/// Results of one scenario.
 #[derive(Debug, Default)]
 struct Ran {
     kernel: Vec<Outcome>,

@@ -33,11 +33,11 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-/// What is told, and what a file of costs holds.
+/// Document that is printed, and that a file of costs holds.
 #[derive(Debug, Serialize)]
 struct Document {
     costs: HostCosts,
-    /// Of virtual hosts without `--costs`.
+    /// Costs of virtual hosts without `--costs`.
     usual: HostCosts,
 }
 
@@ -85,7 +85,7 @@ const ROWS: &[(&str, Read1)] = &[
     ("each wire packet of a merged one", |c| c.receive_segment),
 ];
 
-/// Of a file that [`run`] wrote, the costs.
+/// The costs in a file written by [`run`].
 #[derive(Deserialize)]
 struct Written {
     schema: String,

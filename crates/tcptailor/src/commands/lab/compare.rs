@@ -12,9 +12,9 @@ use super::{report, short_name};
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// Of each list of names so many are shown.
+/// Names shown of each list.
 const NAMED_MAX: usize = 10;
-/// Of a larger comparison the table shows the first cells; JSON has all.
+/// Rows shown of a larger comparison; JSON has all.
 const ROWS_MAX: usize = 500;
 /// Columns of the table, and which of them is the verdict.
 const COLUMNS: usize = 8;
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 struct Document<'d> {
     base: String,
     other: String,
-    /// What was run differently, where anything was.
+    /// Difference between the two setups, if any.
     difference: Option<String>,
     #[serde(flatten)]
     compared: &'d Compared,
@@ -151,7 +151,7 @@ fn render(document: &Document<'_>, scenario: &str) -> String {
     text
 }
 
-/// Where the table is too wide, the verdicts are wrapped, then the names, and never the numbers.
+/// Wraps a table that is too wide: first the verdicts, then the names, never the numbers.
 fn set_widths(table: &mut Table, rows: &[Vec<String>]) {
     let widest = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let width: usize = (0..COLUMNS).map(|column| widest(column) + PADDING).sum();

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::subject::AnySubject;
 use crate::subject::path::{self, EngineChoice};
 
-/// Of so many changes one may be judged wrongly.
+/// One wrong verdict is accepted per this many changes.
 const PER_ERROR: u32 = 50;
 
 /// Measure how often the experiments of `fit` are wrong.
@@ -69,7 +69,7 @@ impl Args {
     }
 }
 
-/// What `--json` prints.
+/// Document of `--json`.
 #[derive(Serialize)]
 struct Document {
     ok: bool,

@@ -67,13 +67,13 @@ struct Row {
     share: Option<f64>,
     /// The right verdict first, and the cure achieved (or, on a healthy flow, no finding).
     ok: bool,
-    /// What was changed; null where TCP has no setting that helps.
+    /// Changes made; null where TCP has no setting that helps.
     fix: Option<Vec<ChangeMade>>,
     /// Whether the change acted on the open connection.
     live: Option<bool>,
     before: Measure,
     after: Option<Measure>,
-    /// What a connection with default settings gets on the same path, where that is the yardstick.
+    /// Rate of a connection with default settings on the same path, where that is the reference.
     reference_bps: Option<u64>,
     #[serde(flatten)]
     path: PathReport,
@@ -165,7 +165,7 @@ fn provoke(
     })
 }
 
-/// What the doctor said of the first connection, and what may cure it.
+/// The doctor's verdict on the first connection, and possible cures.
 struct Named {
     id: Option<&'static str>,
     share: Option<f64>,

@@ -27,7 +27,7 @@ pub(super) struct Folder {
     pub(super) manifest: Manifest,
 }
 
-/// Where a line is.
+/// Place of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) offset: u64,

@@ -12,8 +12,8 @@ use super::folder::{folder_of, sync_folder};
 use crate::exit::Problem;
 use crate::output::Output;
 
-/// What is written goes to the disk at least so often while runs are made, so that no more is lost
-/// where the power fails. Runs in real time take longer: each is on the disk before the next.
+/// Longest time between writes to disk, to bound the loss at a power failure. Runs in real time
+/// take longer: each is on disk before the next.
 const SYNC_EVERY: Duration = Duration::from_secs(2);
 /// How often a lock is tried, and how long is waited in between.
 const LOCK_TRIES: u32 = 20;
@@ -24,18 +24,18 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct LineLog {
     file: File,
     path: PathBuf,
-    /// Of whole lines.
+    /// Length of the complete lines.
     bytes: u64,
     synced_at: Instant,
     go_on: &'static str,
 }
 
-/// What a file of lines is for, in words.
+/// Purpose of a file of lines, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose<'p> {
-    /// What is written: `shard 1/4 of results`.
+    /// Contents: `shard 1/4 of results`.
     pub(super) place: &'p str,
-    /// What to do where another process writes it.
+    /// Remedy where another process writes the file.
     pub(super) taken: &'p str,
     /// How to go on when there is room again.
     pub(super) go_on: &'static str,

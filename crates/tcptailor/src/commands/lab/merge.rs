@@ -18,7 +18,7 @@ use super::sweep::quoted;
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 
-/// Of missing and of conflicting runs so many are named.
+/// Number of missing and of conflicting runs that are named.
 const NAMED_MAX: usize = 10;
 
 /// Join the shards of a sweep into one folder.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-/// Where the line of a run is, and which of several it is to be preferred to.
+/// Place of a run's line, and its rank among several.
 struct RunLine {
     file: usize,
     span: Span,

@@ -98,7 +98,7 @@ struct Ready<'p> {
     seed: u64,
 }
 
-/// What the path did, at its end.
+/// Final counters of the path.
 #[derive(Debug, Serialize)]
 struct Ended {
     schema: &'static str,
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What the flags ask for, by the rules of scenarios: they become the path of one.
+/// The trial described by the flags, checked by the rules of scenarios.
 fn trial(args: &Args) -> Result<Trial, Problem> {
     let flags = [
         ("rate", &args.rate),

@@ -17,7 +17,7 @@ const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/play.html.gz"));
 /// In the folder for temporary files.
 const FOLDER: &str = "tcptailor-play";
 const NAME: &str = "play.html";
-/// What opens a file with the program that the user has for it (freedesktop.org).
+/// Opens a file with the user's program for it (freedesktop.org).
 const OPENER: &str = "xdg-open";
 
 /// Turn knobs in a browser and watch TCP answer.
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// What `--json` prints.
+/// Document of `--json`.
 #[derive(Debug, Serialize)]
 struct Document {
     page: PathBuf,

@@ -17,9 +17,9 @@ use super::short_name;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
-/// Of a larger sweep tables show the first cells; JSON has all.
+/// Rows shown of a larger sweep; JSON has all.
 const ROWS_MAX: usize = 500;
-/// Of the reasons why runs do not count so many are told; JSON has all.
+/// Reasons shown for unusable runs; JSON has all.
 const REASONS_MAX: usize = 10;
 /// Names of cells that are longer may be broken anywhere.
 const CELL_COLUMNS_MIN: u16 = 36;
@@ -60,7 +60,7 @@ pub(super) struct Sweep {
     pub(super) set: Vec<String>,
     pub(super) vary: Vec<String>,
     pub(super) tool_version: String,
-    /// Where it was begun; for pages.
+    /// Machine on which it was begun; for pages.
     #[serde(skip)]
     host: Host,
     /// When, by the clock of that host.
@@ -77,7 +77,7 @@ pub(super) struct Sweep {
     pub(super) complete: bool,
     /// Runs that were there twice.
     pub(super) repeated: u64,
-    /// Of these, the ones that differ.
+    /// Of these, conflicting ones.
     pub(super) conflicts: usize,
     /// Lines that were left out: the sweep has no such runs.
     pub(super) foreign: u64,
@@ -131,7 +131,7 @@ pub(super) fn summary(folder: &Folder, output: &Output) -> anyhow::Result<Summar
     Ok(gathered.summary)
 }
 
-/// What folders of one sweep have.
+/// Joined contents of the folders of one sweep.
 struct Gathered {
     manifest: Manifest,
     plan: SweepPlan,

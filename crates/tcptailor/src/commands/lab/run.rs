@@ -287,7 +287,7 @@ fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem
     }
 }
 
-/// What was asked for with `--set` and could not be set is no result with a caveat.
+/// A setting requested by `--set` that was not applied is an error, not a caveat.
 fn check_applied(set: &[String], outcome: &Outcome) -> Result<(), Problem> {
     for setting in set {
         let key = setting.split_once('=').map_or("", |(key, _)| key.trim());

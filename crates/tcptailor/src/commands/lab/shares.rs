@@ -50,9 +50,9 @@ struct Document {
     cells: usize,
     runs: u32,
     groups: Vec<GroupRow>,
-    /// Of all flows together.
+    /// Limits of all flows together.
     limits: Vec<LimitRow>,
-    /// Those with most of their time given to the wrong limit.
+    /// Flows with the largest share of time given to the wrong limit.
     worst: Vec<FlowRow>,
 }
 

@@ -31,7 +31,7 @@ use crate::output::{self, Output};
 const RUNS_UNASKED_MAX: u64 = 1_000;
 /// Most runs of each cell.
 const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
-/// What a trial on real packets takes beside its own time: its path is laid and taken down.
+/// Time to set up and remove the path of a trial on real packets.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
 /// Whoever waits for an answer looks so often whether the user wants the program to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -110,7 +110,7 @@ struct Document {
     engine: String,
     shard: String,
     cells: u64,
-    /// Of this shard.
+    /// Number of runs in this shard.
     runs: u64,
     /// Runs that were in the folder already.
     skipped: u64,
@@ -142,7 +142,7 @@ impl Args {
         }
     }
 
-    /// What is to be run, as the folder says it.
+    /// The manifest of the sweep.
     fn manifest(&self) -> anyhow::Result<Manifest> {
         let (file, text) = load_text(&self.scenario)?;
         let scenario =
@@ -379,7 +379,7 @@ fn line_of(
     None
 }
 
-/// What trials take that pass in real time, by the first of them.
+/// Estimated duration of trials in real time, from the first of them.
 fn expected(plan: &SweepPlan, runs: u64) -> String {
     match plan.at(0).trial.workload.amount() {
         Amount::Time(time) => {
@@ -393,7 +393,7 @@ fn expected(plan: &SweepPlan, runs: u64) -> String {
     }
 }
 
-/// What the first run takes, times all.
+/// Estimate from the duration of the first run.
 fn measured(plan: &SweepPlan, runner: &Runner, runs: u64, jobs: usize) -> String {
     let begun = linux::Clock.now();
     if runner.run(&plan.at(0).trial, &mut |_| ()).is_err() {

@@ -120,7 +120,7 @@ impl Args {
 struct Document {
     #[serde(flatten)]
     run: kept::Run,
-    /// It was interrupted.
+    /// Interrupted.
     partial: bool,
     goal: Goal,
     ok: bool,
@@ -213,12 +213,12 @@ fn is_reached(score: &Score) -> bool {
         && score.coverage.is_none_or(|share| share >= COVERAGE_MIN)
 }
 
-/// What came of the trials so far.
+/// Results of the trials so far.
 #[derive(Default)]
 struct Tally {
     scored: Vec<Scored>,
     unpredicted: Vec<Unpredicted>,
-    /// What each prediction took.
+    /// Duration of each prediction.
     took: Vec<Duration>,
 }
 
@@ -363,7 +363,7 @@ struct Tried {
     /// In words.
     text: String,
     objective: Objective,
-    /// It is measured on new connections.
+    /// Measured on new connections.
     on_new: bool,
     timing: Timing,
 }
@@ -382,7 +382,7 @@ struct Measured {
     tried: Tried,
     look: Look,
     after: Measure,
-    /// What makes its measured numbers doubtful, where anything does.
+    /// Reasons to doubt its measured numbers, if any.
     doubts: Vec<String>,
 }
 

@@ -304,7 +304,7 @@ impl ClientArgs {
     }
 }
 
-/// What the line does not say.
+/// Details that the line lacks.
 fn details(document: &Document) -> String {
     let Document {
         buffers_per_message,

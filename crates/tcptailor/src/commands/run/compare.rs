@@ -40,7 +40,7 @@ impl Metric {
     }
 }
 
-/// What was compared, and the answer.
+/// Result of the comparison.
 #[derive(Debug, Serialize)]
 pub(super) struct Compared {
     set: Vec<String>,

@@ -8,7 +8,7 @@ use tailor::{Foretold, Look, Timing, Twin};
 
 use crate::commands::diagnose::document::{FlowRow, VerdictRow};
 
-/// What a program of this length would have shown of the change.
+/// Timing of a program of this length.
 const TIMING: Timing = Timing {
     settle: Duration::from_secs(3),
     warm_up: Duration::from_secs(3),
@@ -43,7 +43,7 @@ pub(super) fn expected(
     }
 }
 
-/// What a twin says of the doctor's change of a socket against this finding.
+/// Prediction of a twin for the doctor's change of a socket against this finding.
 fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Foretold> {
     let services = Services::of(recording);
     let is_of = |track: &Track| services.place(track.key) == place;

@@ -35,9 +35,9 @@ pub(super) struct Report {
     unreached: Failures,
     /// Connections of the program that opened without passing by, so that they have no settings.
     bypassed: usize,
-    /// What would have helped, for each main finding.
+    /// Helpful changes, for each main finding.
     helps: Vec<Help>,
-    /// What `--fit` found.
+    /// Result of `--fit`.
     pub(super) compared: Option<Compared>,
     #[serde(flatten)]
     pub(super) diagnosis: Document,
@@ -80,7 +80,7 @@ struct Help {
     finding: &'static str,
     /// For `--set`; empty where no setting of the program's own sockets helps.
     set: Vec<String>,
-    /// What that would have given, where it is known.
+    /// Predicted effect, where known.
     expected: Option<String>,
 }
 
@@ -203,7 +203,7 @@ impl Report {
         }
     }
 
-    /// What to doubt about which connections are the program's.
+    /// Doubts about which connections belong to the program.
     fn push_doubts(&self, text: &mut String, by_owners: bool) {
         let reason = self.attribution.reason.as_deref().unwrap_or_default();
         if !reason.is_empty() && !by_owners && self.attribution.unattributed == 0 {
@@ -244,7 +244,7 @@ impl Report {
         }
     }
 
-    /// What to type next.
+    /// Suggests the next command.
     fn next(&self, args: &Args) -> String {
         let suggested = settings::suggested(&self.diagnosis);
         let already = |setting: &&SocketSetting| !args.set.contains(setting);
@@ -285,7 +285,7 @@ fn push_failures(text: &mut String, what: &str, failures: &Failures) {
     }
 }
 
-/// What would have helped against the main findings, each once.
+/// Helpful changes against the main findings, each once.
 fn helps(recording: &doctor::Recording, diagnosis: &Document, predicts: bool) -> Vec<Help> {
     let mut helps = Vec::new();
     for flow in &diagnosis.flows {

@@ -26,7 +26,7 @@ pub(super) fn suggested(document: &Document) -> Vec<SocketSetting> {
     settings
 }
 
-/// Those of one finding.
+/// Settings that a finding proposes.
 pub(super) fn of_finding(verdict: &VerdictRow) -> Vec<SocketSetting> {
     let changes = verdict.change.iter().chain(&verdict.alternatives);
     let here = changes.filter(|change| (change.side, change.scope) == (Side::Local, Scope::Socket));
@@ -50,7 +50,7 @@ fn of_change(change: &ChangeRow, limit: Option<Limit>) -> Option<SocketSetting> 
     SocketSetting::automatic(buffer)
 }
 
-/// What the program's author would write.
+/// Code for the program's author.
 pub(super) fn in_the_program(setting: &SocketSetting) -> String {
     let knob = find_knob(setting.knob()).ok();
     let symbol = knob.and_then(symbol);

@@ -20,7 +20,7 @@ use crate::interrupt;
 
 /// Nobody knows when a program ends; a watch has an end.
 const TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// What shells answer where a program cannot be run, and where there is none.
+/// Exit code of shells for a program that cannot be run.
 const NOT_RUNNABLE: u8 = 126;
 const NO_SUCH_PROGRAM: u8 = 127;
 /// Connections with fewer looks are judged together.
@@ -46,7 +46,7 @@ pub(super) fn give_signals_to_the_program() {
     });
 }
 
-/// What is run, and how it is looked at.
+/// The program, and how it is watched.
 pub(super) struct Program<'a> {
     pub(super) command: &'a [OsString],
     pub(super) netns: &'a NetnsHandle,

@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 128 << 10;
 /// as a small packet, so that few large writes cost less than many small ones.
 const CHUNKS: usize = 8;
 
-/// What is done on a port.
+/// Service of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// Reads and forgets.
@@ -32,7 +32,7 @@ pub(super) enum Service {
     Echo,
 }
 
-/// Where which service is.
+/// Ports of the services.
 pub(super) const PORTS: [(u16, Service); 3] = [
     (5001, Service::Discard),
     (5002, Service::Generate),
@@ -148,9 +148,9 @@ impl Ports {
     }
 }
 
-/// What one call came to.
+/// Result of one call.
 enum Call {
-    /// It may go on at once.
+    /// Can go on at once.
     More,
     /// An event tells when.
     Waits,

@@ -53,7 +53,7 @@ impl Running {
         }
     }
 
-    /// How it ended, once it has and all that it said was read.
+    /// Exit status, once the command has ended and its output was read.
     pub(super) fn poll_end(&mut self) -> anyhow::Result<Option<Option<i32>>> {
         if !self.readers.iter().all(JoinHandle::is_finished) {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// What it has changed is rolled back before this program ends.
+    /// Rolls its changes back before this program ends.
     fn drop(&mut self) {
         self.interrupt();
         let _ = self.child.wait();

@@ -30,8 +30,7 @@ use crate::commands::watching::Where;
 /// The first answer is to come soon; the doctor wants at least twenty looks.
 const FIRST_WINDOW: Duration = Duration::from_millis(2600);
 const WINDOW: Duration = Duration::from_secs(5);
-/// Where the doctor is asked less often, windows are longer: each one looks for the owners of all
-/// sockets anew.
+/// Longest window: each one searches the owners of all sockets anew.
 const WINDOW_MAX: Duration = Duration::from_secs(10);
 /// Less than this shows too little to ask the doctor about.
 const JUDGED_MIN: Duration = Duration::from_secs(2);
@@ -43,14 +42,14 @@ const CONNECTION_BYTES: usize = 4096;
 const SAMPLE_BYTES: usize = 100;
 /// How long a request may go unseen in a pause.
 const STOP_CHECK: Duration = Duration::from_millis(50);
-/// Of the CPU time that may be used so much is aimed at.
+/// Share of the permitted CPU time that is aimed at.
 const AIMED_AT: f64 = 0.9;
 /// Looks never get less than this of their part: without any there is nothing to show.
 const THRIFT_MIN: f64 = 0.05;
-/// What fails is tried again after this time.
+/// Time until a failed namespace is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What is looked at, and how much that may cost.
+/// What to watch, and at what cost.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) places: Where,
@@ -169,13 +168,13 @@ impl Drop for Engine {
     }
 }
 
-/// Of what may be used, three parts in five go to looks, one to the doctor, and one to what is done
-/// with looks and on the screen.
+/// Share of the permitted CPU time for the doctor: three fifths go to looks, one to the doctor, and
+/// one to processing and the screen.
 fn judging_budget(max_cpu: Fraction) -> f64 {
     max_cpu.as_f64() / 5.0
 }
 
-/// What the next windows may take of their part, after one that took so many times what it may.
+/// Budget factor of the next windows, after one that exceeded its budget by this factor.
 fn adapted(thrift: f64, excess: f64) -> f64 {
     let factor = (AIMED_AT / excess.max(0.01)).clamp(0.7, 1.2);
     (thrift * factor).clamp(THRIFT_MIN, 1.0)
@@ -184,7 +183,7 @@ fn adapted(thrift: f64, excess: f64) -> f64 {
 /// The work of the thread.
 struct Work {
     request: Request,
-    /// The one that was asked for.
+    /// The requested process.
     process: Option<OwnerProcess>,
     shared: Arc<Shared>,
     events: Sender<Event>,
@@ -202,7 +201,7 @@ struct Work {
     thrift: f64,
 }
 
-/// What was seen of a namespace in a window.
+/// Samples of a namespace in a window.
 struct Seen {
     place: Arc<NetnsPlace>,
     recording: Recording,

@@ -49,8 +49,7 @@ impl History {
         std::iter::repeat_n(None, since.min(SECONDS)).chain(self.seconds.iter().rev().copied())
     }
 
-    /// What held it, a value for each [`SECONDS_EACH`] seconds, the oldest first; `None` where
-    /// nothing was seen.
+    /// The limit in each period of [`SECONDS_EACH`] seconds, oldest first; `None` without samples.
     pub(super) fn held(&self, now: u64, cells: usize) -> Vec<Option<Held>> {
         let mut seconds = self.newest_first(now);
         let mut found: Vec<Option<Held>> = (0..cells)
@@ -71,7 +70,7 @@ impl History {
     }
 }
 
-/// What most of the seconds say in which it did something; idle where there is none.
+/// The limit in most of the active seconds; idle if there are none.
 fn most_of(seconds: impl Iterator<Item = Second>) -> Option<Held> {
     let mut counts: Vec<(Held, u32)> = Vec::new();
     for Second { held, .. } in seconds {

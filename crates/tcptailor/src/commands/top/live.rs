@@ -48,7 +48,7 @@ impl Connection {
     }
 }
 
-/// What is known of a connection from second to second.
+/// State of a connection from second to second.
 #[derive(Debug)]
 struct Known {
     service: Arc<str>,
@@ -84,7 +84,7 @@ impl Watchlist {
         self.meters.handle_look(cookie, sample);
     }
 
-    /// What they did since the last time that this was asked. Forgets those that are gone.
+    /// Changes since the previous call. Forgets connections that are gone.
     pub(super) fn poll<'t>(
         &mut self,
         now: Instant,

@@ -36,7 +36,7 @@ use crate::output::{self, Output};
 
 /// How long what was seen, or a request to stop, may wait.
 const TURN: Duration = Duration::from_millis(100);
-/// Who was seen for less was not seen for a whole window.
+/// Shortest time seen that counts as a whole window.
 const WHOLE_WINDOW: Duration = Duration::from_secs(4);
 /// How long the end may take that was asked for.
 const GRACE: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ fn scope(watched: &Watched) -> String {
     parts.join(" and ")
 }
 
-/// What a recording is called unless told otherwise: `tcptailor-20261125T173000Z.rec`.
+/// Default name of a recording: `tcptailor-20261125T173000Z.rec`.
 fn file_name() -> String {
     let time = output::now().replace(['-', ':'], "");
     format!("tcptailor-{time}.rec")

@@ -22,7 +22,7 @@ pub(super) mod keys;
 /// Lines of a program's output that are kept.
 const OUTPUT_LINES_MAX: usize = 1000;
 
-/// What happens.
+/// Event.
 #[derive(Debug)]
 pub(super) enum Event {
     Key(KeyEvent),
@@ -38,11 +38,11 @@ pub(super) enum Event {
     Offered(Vec<String>),
     /// A line of the command that runs.
     Output(String),
-    /// That command has ended, with this code; `None` by a signal.
+    /// The command has exited with this code; `None` by a signal.
     Ended(Option<i32>),
 }
 
-/// What was seen in a second.
+/// Samples of a second.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) connections: Vec<Connection>,
@@ -51,7 +51,7 @@ pub(super) struct Look {
     pub(super) cpu: f64,
 }
 
-/// What is to be done outside.
+/// Request to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Quit,
@@ -68,14 +68,14 @@ pub(super) enum Ask {
     Redraw,
 }
 
-/// What the screen shows.
+/// Page of the screen.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Page {
     #[default]
     List,
     Details,
     Help,
-    /// What a command says.
+    /// Output of a command.
     Command,
 }
 
@@ -84,7 +84,7 @@ pub(super) enum Page {
 pub(super) struct Command {
     pub(super) words: Vec<String>,
     pub(super) lines: Vec<String>,
-    /// How it ended, where it has.
+    /// Exit status, once it has ended.
     pub(super) ended: Option<Option<i32>>,
 }
 
@@ -108,21 +108,21 @@ pub(super) struct Model {
     pub(super) sort: Sort,
     /// All namespaces are looked into.
     pub(super) has_all_netns: bool,
-    /// It is to be said where a line is: there were lines of several namespaces, or, of all, one
-    /// that is not of ours.
+    /// Whether lines name their namespace: there were lines of several, or, with all, one that is
+    /// not ours.
     pub(super) are_apart: bool,
     filter: Option<Filter>,
     pub(super) filter_text: String,
     pub(super) is_paused: bool,
     pub(super) page: Page,
     pub(super) prompt: Option<Prompt>,
-    /// What was told last, until a key is pressed.
+    /// Latest note, until a key is pressed.
     pub(super) note: Option<String>,
     pub(super) command: Option<Command>,
     /// Seconds that were seen.
     pub(super) second: u64,
     histories: BTreeMap<RowKey, History>,
-    /// What a recording is called unless told otherwise.
+    /// Default name of a recording.
     file_name: String,
 }
 
@@ -261,7 +261,7 @@ impl Model {
         self.rows.get(self.selected)
     }
 
-    /// What the doctor said of it.
+    /// The doctor's row.
     pub(super) fn flow(&self, row: &Row) -> Option<&FlowRow> {
         row.judged.map(|at| self.answers.flow(at))
     }
@@ -339,7 +339,7 @@ impl Model {
     }
 }
 
-/// Of what has never done anything nothing is kept: there may be thousands.
+/// Keeps nothing of connections that have never been active: there may be thousands.
 fn note(histories: &mut BTreeMap<RowKey, History>, key: RowKey, number: u64, second: Second) {
     use std::collections::btree_map::Entry;
     match histories.entry(key) {
@@ -351,7 +351,7 @@ fn note(histories: &mut BTreeMap<RowKey, History>, key: RowKey, number: u64, sec
     }
 }
 
-/// What became of a command, by its exit code.
+/// Result of a command, by its exit code.
 fn ending(words: &[String], code: Option<i32>) -> String {
     let name = words.first().map_or("", String::as_str);
     let how = match (name, code) {

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What is asked for.
+/// Kind of input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// A filter in ss's language.
@@ -18,11 +18,11 @@ pub(super) enum Wanted {
 pub(super) struct Prompt {
     pub(super) wanted: Wanted,
     pub(super) text: String,
-    /// What is wrong with it.
+    /// Error in the input.
     pub(super) error: Option<String>,
 }
 
-/// What a key did.
+/// Effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     More,

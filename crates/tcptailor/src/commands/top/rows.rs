@@ -22,7 +22,7 @@ pub(super) enum RowKey {
     Connection(u64, Arc<NetnsPlace>),
 }
 
-/// What a line stands for.
+/// Unit of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Grouping {
     #[default]
@@ -39,7 +39,7 @@ impl Grouping {
     }
 }
 
-/// What comes first.
+/// Sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// Findings, then what does something.
@@ -75,7 +75,7 @@ impl Sort {
 /// are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rank {
-    /// Of the time that the finding took, in millionths.
+    /// Share of the time that the finding took, in millionths.
     share_ppm: u64,
     rate_bps: u64,
     /// 0 where it is not known.
@@ -111,7 +111,7 @@ pub(super) struct Row {
     /// The network namespace of all of it.
     pub(super) place: Arc<NetnsPlace>,
     pub(super) name: String,
-    /// What is shown where the name has no room.
+    /// Alternative for narrow columns.
     pub(super) short_name: Option<String>,
     /// Places in the list of connections.
     pub(super) connections: Vec<usize>,
@@ -178,7 +178,7 @@ impl Answers {
     }
 }
 
-/// What the list is made from.
+/// Source of the list.
 pub(super) struct Source<'m> {
     pub(super) connections: &'m [Connection],
     pub(super) answers: &'m Answers,
@@ -348,7 +348,7 @@ impl Source<'_> {
     }
 }
 
-/// What held most of those that did something; idle where there is none.
+/// The limit of most active connections; idle if there are none.
 pub(super) fn held<'c>(connections: impl Iterator<Item = &'c Connection>) -> Held {
     let mut shares: BTreeMap<Held, f64> = BTreeMap::new();
     for connection in connections {

@@ -101,7 +101,7 @@ pub(super) fn refusal(message: &str) -> Problem {
     )
 }
 
-/// What the user's terminal and locale can show.
+/// Capabilities of the user's terminal and locale.
 pub(super) fn theme() -> Theme {
     let color = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());

@@ -49,7 +49,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, theme: &Theme) {
     frame.render_widget(Paragraph::new(footer(model, theme, foot.width)), foot);
 }
 
-/// Who we are and how many there are; what they carry and what that costs; what is missing.
+/// Program and number of connections; their rates, and the cost of watching; missing permissions.
 fn header(model: &Model, theme: &Theme, columns: u16) -> Vec<Line<'static>> {
     let columns = usize::from(columns);
     [
@@ -139,8 +139,7 @@ fn totals(model: &Model, theme: &Theme) -> Parts {
     parts
 }
 
-/// What is wrong with what was typed; or with the host, which connections are shown, what may not
-/// be seen.
+/// An error in the input; or findings on the host, the filter, and missing permissions.
 fn notes(model: &Model, theme: &Theme) -> Parts {
     let error = model
         .prompt
@@ -282,7 +281,7 @@ fn draw_text(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>], above: usize
     frame.render_widget(Paragraph::new(shown), area);
 }
 
-/// What a command has said so far.
+/// Output of a command so far.
 fn output(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     let Some(command) = &model.command else {
         return Vec::new();

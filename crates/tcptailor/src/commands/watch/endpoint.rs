@@ -12,7 +12,7 @@ use super::metrics::{CONTENT_TYPE, Exposition};
 /// Time without any progress after which the watch counts as stuck.
 const LATE: Duration = Duration::from_secs(300);
 
-/// What rounds hand to the thread that answers.
+/// State that rounds hand to the thread that answers requests.
 #[derive(Debug)]
 struct Shared {
     /// The metrics of the last round, as text.
@@ -74,7 +74,7 @@ impl Endpoint {
         shared.planned = Some(interval);
     }
 
-    /// What the last interval cost.
+    /// Cost of the last interval.
     pub(super) fn note_cost(&self, interval: Duration, cpu: Duration) {
         self.shared().cost = Some((interval, cpu));
     }

@@ -25,9 +25,9 @@ pub(super) struct Occurrence {
     pub(super) evidence: Vec<Evidence>,
     /// The connection; null for a finding of the host.
     pub(super) connection: Option<Connection>,
-    /// What to change; null where no setting helps.
+    /// Proposed change; null where no setting helps.
     pub(super) remedy: Option<Remedy>,
-    /// What else to know: what to do in the program or on the path.
+    /// Advice on the program or the path.
     pub(super) remark: String,
 }
 
@@ -49,10 +49,10 @@ pub(super) struct Remedy {
     scope: Scope,
     takes_effect: Live,
     risk: &'static str,
-    /// What to type on this host; null where the change is to be made on the other one, where its
-    /// target here is not known, or where no command makes it.
+    /// Command for this host; null where the change belongs on the other one, where its target here
+    /// is unknown, or where no command makes it.
     command: Option<String>,
-    /// What to type and what undoes it, for the page.
+    /// Commands to apply and to undo the change, for the page.
     #[serde(skip)]
     pub(super) typed: String,
 }
@@ -130,8 +130,8 @@ impl Remedy {
     }
 }
 
-/// What makes the change: a plan where it reaches open connections, so that it is verified and can
-/// be rolled back; else the shell's command, and where no shell can, `fit`.
+/// Command that makes the change: a plan where it reaches open connections, so that it is verified
+/// and can be rolled back; else the shell's command, and where no shell can, `fit`.
 fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
     let target = change.target.as_ref()?;
     if change.takes_effect == Live::Now {
@@ -148,7 +148,7 @@ fn command(change: &ChangeRow, row: &FlowRow) -> Option<String> {
     (!command.starts_with('#')).then_some(command)
 }
 
-/// What diagnoses the service of a connection where it is.
+/// Command that diagnoses the service of a connection where it is.
 fn diagnose_words(row: &FlowRow) -> Option<String> {
     let selected = match row.place {
         Place::Listening(port) => format!("sport = :{port}"),
@@ -162,8 +162,8 @@ fn fit_words(row: &FlowRow) -> Option<String> {
     row.pid.map(|pid| format!("tcptailor fit --pid {pid}"))
 }
 
-/// What to type for a change and what undoes it, as the page of `diagnose` has it; for a socket
-/// that has to be opened anew also what tries it.
+/// Commands to apply and to undo a change, as on the page of `diagnose`; for a socket that must be
+/// opened anew also the command that tries it.
 fn typed(change: &ChangeRow, row: &FlowRow) -> String {
     let command = diagnose_words(row);
     let asked = Asked {
@@ -201,7 +201,7 @@ struct Open {
     quiet_rounds: u32,
 }
 
-/// What people are told.
+/// Event for users.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
@@ -215,7 +215,7 @@ pub(super) enum Event {
         #[serde(flatten)]
         occurrence: Box<Occurrence>,
     },
-    /// It was not seen for some rounds.
+    /// Not seen for some rounds.
     FindingEnded {
         service: String,
         diagnosis: &'static str,

@@ -20,7 +20,7 @@ const SLOT_MAX: Duration = Duration::from_secs(240);
 /// Findings that have ended and are still told of.
 pub(super) const ENDED_MAX: usize = 40;
 
-/// What was seen of a service in a slot.
+/// Samples of a service in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
     /// Connection-seconds by limit, as in a round.
@@ -89,7 +89,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// What it carried in all that is kept.
+    /// Bytes carried in the period kept.
     pub(super) fn bytes(&self) -> u64 {
         let carried = self.slots.values().map(|slot| slot.traffic);
         carried
@@ -119,7 +119,7 @@ pub(super) struct Finding {
     pub(super) connections: usize,
     /// Mean share of the time of these connections.
     pub(super) share: f64,
-    /// As it was when it began.
+    /// State at its beginning.
     pub(super) occurrence: Box<Occurrence>,
 }
 
@@ -234,7 +234,7 @@ impl History {
         rounds.cpu_of_s += interval.as_secs_f64();
     }
 
-    /// Those that are there first, the newest first.
+    /// Present findings, the newest first.
     pub(super) fn findings(&self) -> Vec<&Finding> {
         let mut findings: Vec<&Finding> = self.findings.iter().rev().collect();
         findings.sort_by_key(|finding| finding.ended.is_some());
@@ -254,7 +254,7 @@ impl History {
         rounds.map(|(at, rounds)| (self.end_s(*at), rounds))
     }
 
-    /// What was seen of a service in each of these slots.
+    /// Samples of a service in each of these slots.
     pub(super) fn slots(&self, course: &Course) -> impl Iterator<Item = (f64, &Rounds, Slot)> {
         let rounds = self.rounds.iter();
         rounds.map(|(at, rounds)| {

@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-/// What a metric is for those that collect it.
+/// Type of a metric for collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -206,10 +206,10 @@ impl Exposition {
     }
 }
 
-/// What is said of many values in few.
+/// Summary of many values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Summary {
-    /// Those of [`QUANTILES`]; `None` where there was no value lately.
+    /// Values of [`QUANTILES`]; `None` without recent values.
     pub(super) quantiles: Option<[f64; QUANTILES.len()]>,
     pub(super) sum: f64,
     pub(super) count: u64,

@@ -89,7 +89,7 @@ struct Line<'e> {
     event: &'e Told,
 }
 
-/// What the log tells.
+/// Event of the log.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Told {
@@ -97,7 +97,7 @@ enum Told {
     Own(Own),
 }
 
-/// What the log tells of the watch itself.
+/// Event of the watch itself.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Own {
@@ -223,7 +223,7 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| wanted.into())
 }
 
-/// What to do where the address cannot be listened on.
+/// Remedy where the address cannot be bound.
 fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
     let linux::Error::Os { ref source, .. } = error else {
         return error.into();
@@ -245,10 +245,10 @@ fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
 /// The work of the main thread.
 struct Rounds<'w> {
     looker: Looker,
-    /// The one that was asked for; the watch ends with it.
+    /// The requested process; the watch ends with it.
     process: Option<OwnerProcess>,
     state: State,
-    /// Where one is asked for.
+    /// The page, if requested.
     page: Option<PageFile>,
     pace: Pace,
     endpoint: &'w Endpoint,

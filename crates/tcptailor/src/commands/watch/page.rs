@@ -39,10 +39,10 @@ pub(super) struct PageFile {
     has_failed: bool,
 }
 
-/// What the page tells of the watch itself.
+/// State of the watch itself, for the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// It is written for the last time.
+    /// Final version.
     pub(super) is_over: bool,
     /// The largest share of a core that may be used.
     pub(super) cpu_budget: f64,
@@ -122,7 +122,7 @@ fn facts(command: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Those with a finding that is there first, then what carried most.
+/// Services with a present finding first, then by bytes carried.
 fn ranked<'h>(history: &'h History, findings: &[&Finding]) -> Vec<(&'h str, &'h Course)> {
     let has_finding = |name: &str| {
         let mut open = findings.iter().filter(|one| one.ended.is_none());
@@ -356,7 +356,7 @@ fn series(name: &str, course: &Course, history: &History) -> Series {
     }
 }
 
-/// What held the senders, with its share of their time, largest first.
+/// Limits of the senders with their shares of the time, largest first.
 fn shares(slot: &Slot) -> LimitShares {
     let all: f64 = slot.limits_s.iter().sum();
     if all <= 0.0 {
@@ -431,7 +431,7 @@ fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
     }
 }
 
-/// What watching costs.
+/// Cost of watching.
 fn of_watch(history: &History, watch: Watch) -> Section {
     let mut sum = Rounds::default();
     for (_, rounds) in history.rounds() {

@@ -38,11 +38,11 @@ const NETNS_AT_ONCE: usize = 8;
 /// Places for the limits, and for the time of which nothing can be said.
 pub(super) const LIMITS: usize = Limit::ALL.len() + 1;
 
-/// What was seen in a round.
+/// Results of a round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) services: BTreeMap<String, ServiceRound>,
-    /// What is wrong with the host as a whole.
+    /// Findings on the host as a whole.
     pub(super) host: BTreeMap<&'static str, Found>,
     /// By address, the fullest.
     pub(super) listeners: BTreeMap<String, AcceptQueue>,
@@ -80,13 +80,13 @@ fn note_queue(listeners: &mut BTreeMap<String, AcceptQueue>, name: String, queue
     }
 }
 
-/// What was seen of one service.
+/// Results of one service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceRound {
     pub(super) counts: Counts,
     /// Connection-seconds by limit, in the order of [`Limit::ALL`]; the last is unclear.
     pub(super) limits_s: [f64; LIMITS],
-    /// Of connections that carry data.
+    /// Round-trip times of connections that carry data.
     pub(super) rtts_s: Vec<f64>,
     pub(super) traffic: Traffic,
     pub(super) findings: BTreeMap<&'static str, Found>,
@@ -98,7 +98,7 @@ pub(super) struct Found {
     pub(super) connections: usize,
     /// Sum of the shares of time of each.
     pub(super) shares: f64,
-    /// Where it took the largest share of time, and that share.
+    /// The occurrence with the largest share of time.
     pub(super) occurrence: Occurrence,
     pub(super) share_max: f64,
 }
@@ -217,15 +217,15 @@ pub(super) struct Looker {
     traffic: BTreeMap<(FlowKey, u64), Traffic>,
     /// Counters of each namespace that was looked at in the last round: overflows and drops.
     hosts: BTreeMap<Netns, [u64; 2]>,
-    /// Those of which the last round may not have seen all connections.
+    /// Namespaces of which the last round may have missed connections.
     incomplete: BTreeSet<Netns>,
 }
 
-/// What is recorded together of a namespace.
+/// Namespaces recorded together.
 #[derive(Debug)]
 struct View {
     place: NetnsPlace,
-    /// It is of the namespace that was asked for, or of our own.
+    /// Whether it is the requested namespace, or our own.
     is_first: bool,
     filter: Filter,
     /// About so many connections.
@@ -241,7 +241,7 @@ impl View {
     }
 }
 
-/// Those that are recorded at the same time: few namespaces, few connections.
+/// Groups recorded at the same time: few namespaces, few connections.
 fn groups(views: Vec<View>) -> Vec<Vec<View>> {
     let mut groups: Vec<Vec<View>> = Vec::new();
     for view in views {
@@ -259,7 +259,7 @@ fn groups(views: Vec<View>) -> Vec<Vec<View>> {
     groups
 }
 
-/// What the next round starts from.
+/// State carried to the next round.
 #[derive(Default)]
 struct Carried {
     traffic: BTreeMap<(FlowKey, u64), Traffic>,

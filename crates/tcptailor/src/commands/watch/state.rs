@@ -61,7 +61,7 @@ impl Slots {
     }
 }
 
-/// What is kept for a service.
+/// Totals of a service.
 #[derive(Debug, Default)]
 struct Totals {
     counts: Counts,
@@ -97,7 +97,7 @@ impl Totals {
     }
 }
 
-/// Of values in order, the smallest one that is not below each share of them.
+/// For each share, the smallest of the sorted values that is not below it.
 fn quantiles(sorted: &[f64]) -> Option<[f64; QUANTILES.len()]> {
     let last = sorted.len().checked_sub(1)?;
     let of = |(_, share): (&str, f64)| {
@@ -127,7 +127,7 @@ pub(super) struct State {
     history: Option<History>,
 }
 
-/// What is told of the last round alone.
+/// Results of the last round only.
 #[derive(Debug)]
 struct Last {
     ended_unix_s: f64,
@@ -164,7 +164,7 @@ impl State {
         self
     }
 
-    /// What a page tells.
+    /// History for a page.
     pub(super) const fn history(&self) -> Option<&History> {
         self.history.as_ref()
     }

@@ -52,7 +52,7 @@ impl Course {
 }
 
 impl Courses {
-    /// Those of the rows that a page tells of.
+    /// Courses of the rows on the page.
     pub(crate) fn of(
         document: &Document,
         recording: &Recording,
@@ -80,12 +80,12 @@ impl Courses {
         Self { of }
     }
 
-    /// Those of another namespace too.
+    /// Adds those of another namespace.
     pub(crate) fn add(&mut self, other: Self) {
         self.of.extend(other.of);
     }
 
-    /// That of the row for which this connection stands.
+    /// Course of the row that represents this connection.
     pub(super) fn find(&self, flow: &FlowRow) -> Option<&Course> {
         self.of.get(&place_of(flow))
     }
@@ -122,7 +122,7 @@ struct Grid {
     parts: usize,
 }
 
-/// What is summed up over connections in one part.
+/// Sums over connections in one part of the time.
 #[derive(Clone, Debug, Default)]
 struct Part {
     bytes: f64,
@@ -231,7 +231,7 @@ impl Grid {
         grown
     }
 
-    /// What was known last at the end of each part, while the connection was there.
+    /// Latest values at the end of each part, while the connection existed.
     fn level(
         &self,
         samples: &[&FlowSample],
@@ -339,7 +339,7 @@ fn point(grid: &Grid, index: usize, part: &Part) -> Point {
     }
 }
 
-/// Of the time for which any connection was seen.
+/// Shares of the time in which any connection was seen.
 fn shares(part: &Part) -> LimitShares {
     let all: f64 = part.times.iter().sum();
     let causes = Limit::ALL.into_iter().map(Some).chain([None]);

@@ -6,7 +6,7 @@ use page::{AckedTo, Cell, Part, Retransmitted, Sequence, Span, Table, Tone};
 /// Retransmissions that are listed.
 const LISTED_MAX: usize = 100;
 
-/// Those of one connection.
+/// Plots of one connection.
 pub(super) fn parts(trace: &FlowTrace) -> Vec<Part> {
     let counted: u64 = trace.counts.iter().sum();
     let drawn = trace.retransmissions.len() as u64;
@@ -69,7 +69,7 @@ fn sequence(trace: &FlowTrace) -> Sequence {
     }
 }
 
-/// What was counted in this direction, as `--write-flows` has it.
+/// Counters of this direction, as in `--write-flows`.
 fn numbers(trace: &FlowTrace) -> Table {
     let flow = &trace.summary.forward;
     let count = |name: &str, number: u64| (name.to_owned(), "", number);

@@ -14,7 +14,7 @@ const HELD_THROUGHOUT: f64 = 0.9;
 
 /// How a verdict is introduced and how much of it is told.
 pub(super) struct Telling<'t> {
-    /// What stands before its name: the numbers of rows, or the host.
+    /// Prefix: the numbers of rows, or the host.
     pub(super) whose: &'t str,
     /// Seconds for which the connection was seen.
     pub(super) seen_s: f64,

@@ -20,8 +20,8 @@ pub(super) fn cells() -> Vec<Cell> {
         .collect()
 }
 
-/// Where a document is about another stack than Linux, an engine that has it names it, and the
-/// kernel cannot be compared with that.
+/// Cells comparable with the kernel: a document about another stack than Linux names an engine that
+/// has it.
 fn comparable(scenario: &Scenario) -> Vec<Cell> {
     let names_stack =
         |cell: &Cell| cell.trial.client.profile.is_some() || cell.trial.server.profile.is_some();
@@ -33,7 +33,7 @@ fn comparable(scenario: &Scenario) -> Vec<Cell> {
     cells
 }
 
-/// What the folder has of these cells, on the kernel and on those of these engines that ran them.
+/// Runs of these cells in the folder, on the kernel and on those of these engines that ran them.
 pub(super) fn runs(folder: &Path, cells: &[Cell], engines: &[Engine]) -> anyhow::Result<Vec<Ran>> {
     let mut runs: BTreeMap<(String, EngineName), Vec<Outcome>> = BTreeMap::new();
     for line in reproduce::recorded(folder)? {

@@ -12,7 +12,7 @@ use crate::commands::lab::short_name;
 /// Rows that stand open; more are folded away.
 const ROWS_OPEN: usize = 40;
 
-/// What a row has.
+/// Reads the value of a column.
 type Read = fn(&CellSummary) -> Option<Figure>;
 const FIGURES: [(&str, &str, Read); 4] = [
     ("goodput_bps", "bit/s", |cell| cell.goodput_bps),
@@ -20,7 +20,7 @@ const FIGURES: [(&str, &str, Read); 4] = [
     ("response_p99_us", "us", |cell| cell.response_p99_us),
     ("stall_max_us", "us", |cell| cell.stall_max_us),
 ];
-/// Of these, the ones that are worth a picture.
+/// Number of them that get a figure.
 const PICTURED: usize = 3;
 
 pub(super) fn render(sweeps: &[Sweep]) -> String {
@@ -90,7 +90,7 @@ fn section(sweep: &Sweep) -> Section {
     }
 }
 
-/// Where, when and with what it was begun, as far as that was written down.
+/// Machine, time and program that began it, as far as recorded.
 fn origin(sweep: &Sweep) -> String {
     let mut text = format!("Begun with tcptailor {}", sweep.tool_version);
     if !sweep.created.is_empty() {

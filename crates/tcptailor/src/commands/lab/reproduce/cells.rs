@@ -73,7 +73,7 @@ fn engines(experiment: &ExperimentResult) -> Vec<EngineName> {
     EngineName::ALL.into_iter().filter(ran).collect()
 }
 
-/// As the document prints it, and below it in the unit of the row.
+/// The value as printed in the document, and below it in the unit of the row.
 fn published(row: &NumberRow) -> String {
     match (&row.published_text, words::published_value(row)) {
         (Some(text), Some(value)) => format!("{text}\n{value}"),
@@ -112,7 +112,7 @@ fn verdict(row: &NumberRow) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// What a reader must know beside the numbers, a sentence each.
+/// Remarks beside the numbers, a sentence each.
 pub(super) fn remarks(experiment: &ExperimentResult, missing: &[NotRun]) -> Vec<String> {
     let mut remarks = of_numbers(experiment);
     for doubt in &experiment.doubts {

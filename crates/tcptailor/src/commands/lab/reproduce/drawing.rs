@@ -17,7 +17,7 @@ const BAR_COLUMNS: usize = 30;
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// From low to high.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Where a published rate lies among the bars.
+/// Mark of a published rate among the bars.
 const MARK: char = '┊';
 
 /// Adds the figure.

@@ -33,18 +33,18 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// A document has all values of all numbers.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 28;
 
-/// What the runs of a folder belong to.
+/// Properties of the runs in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     schema: String,
     version: String,
     quick: bool,
-    /// Of virtual hosts, where they are not the usual.
+    /// Costs of virtual hosts, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host_costs: Option<HostCosts>,
     /// By name, with a sum of the text.
     scenarios: BTreeMap<String, String>,
-    /// Where it was begun; what passes in real time is a matter of the machine.
+    /// Machine on which it was begun; real-time results depend on it.
     #[serde(default)]
     host: Host,
 }
@@ -57,7 +57,7 @@ pub(super) struct Folder {
 }
 
 impl Head {
-    /// Of the scenarios that were chosen: their names and texts.
+    /// Head for the chosen scenarios: their names and texts.
     pub(super) fn new<'s>(
         scenarios: impl Iterator<Item = (&'s str, &'s str)>,
         quick: bool,
@@ -112,7 +112,7 @@ impl Head {
             .or_else(|| self.other_machine(other).filter(|_| in_real_time))
     }
 
-    /// What is unknown is no difference.
+    /// Describes another machine; unknown properties are no difference.
     fn other_machine(&self, other: &Self) -> Option<String> {
         let kernels = self.host.kernel.as_ref().zip(other.host.kernel.as_ref());
         if let Some((here, there)) = kernels.filter(|(here, there)| here != there) {

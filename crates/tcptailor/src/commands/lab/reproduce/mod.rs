@@ -206,7 +206,7 @@ fn announcement(extent: Extent) -> String {
     text
 }
 
-/// What a folder has, again.
+/// Shows the results of a folder again.
 fn show(folder: &Path, html: Option<&Path>, output: &Output) -> anyhow::Result<Exit> {
     let text = folder::document(folder)?;
     let document = parse(&text, folder)?;
@@ -229,8 +229,8 @@ struct Figures {
     figures: Vec<Drawing>,
 }
 
-/// What a folder has as Markdown; in JSON the figures alone, as the rest is what `--json` shows
-/// without it.
+/// Results of a folder as Markdown; in JSON the figures alone, since `--json` without it shows the
+/// rest.
 fn markdown(folder: &Path, output: &Output) -> anyhow::Result<Exit> {
     let text = folder::document(folder)?;
     let document = parse(&text, folder)?;

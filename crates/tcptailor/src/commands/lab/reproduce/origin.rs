@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::output;
 
-/// Where and when a document of a folder was made, as far as it says so, and when the page of it
-/// was: later, and maybe on another machine.
+/// Origin of a folder's document, as far as recorded, and the time of the page: later, and maybe on
+/// another machine.
 pub(super) fn recorded(document: &str) -> Vec<(String, String)> {
     let page_made = ("page made".to_owned(), output::now());
     of(document).into_iter().chain([page_made]).collect()
 }
 
-/// Where and when a document was made, as far as it says so.
+/// Time and machine of a document, as far as recorded.
 pub(super) fn of(document: &str) -> Vec<(String, String)> {
     let document = serde_json::from_str::<Value>(document).unwrap_or_default();
     let text = |value: &Value| match value {

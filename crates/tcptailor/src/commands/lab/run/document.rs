@@ -24,7 +24,7 @@ pub(super) struct Document {
     pub(super) warmup_s: f64,
     /// Whether the user ended it early.
     pub(super) interrupted: bool,
-    /// What the work of hosts took in virtual time; null in real time.
+    /// Processing times of virtual hosts; null in real time.
     pub(super) host_costs: Option<HostCosts>,
     pub(super) outcomes: Vec<OutcomeRow>,
     pub(super) claims: Vec<ClaimRow>,
@@ -33,7 +33,7 @@ pub(super) struct Document {
 /// How the runs were made, and what rows tell of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
-    /// What ran them.
+    /// Engine.
     pub(super) engine: Engine,
     /// Runs of a cell that the file asks for.
     pub(super) runs_of_file: u32,
@@ -41,7 +41,7 @@ pub(super) struct Shown {
     pub(super) runs_max: u32,
     /// How each run went.
     pub(super) series: bool,
-    /// What the work of hosts took in virtual time.
+    /// Processing times of virtual hosts.
     pub(super) costs: Option<HostCosts>,
 }
 
@@ -53,7 +53,8 @@ pub(super) struct ClaimRow {
     /// The value is divided by that of this variant.
     pub(super) over: Option<String>,
     pub(super) axes: BTreeMap<String, String>,
-    /// Of the bounds and the value: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for things.
+    /// Unit of the bounds and the value: `bit/s`, `us`, `bytes`, `share`, `ratio`, or empty for
+    /// names.
     pub(super) unit: &'static str,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,
@@ -63,7 +64,7 @@ pub(super) struct ClaimRow {
     /// Null where no run was usable, or none of that which the value is divided by; or, with a
     /// sentence why, where the runs differ too much to tell.
     pub(super) holds: Option<bool>,
-    /// What is wrong or not known, in one sentence.
+    /// The problem or unknown, in one sentence.
     pub(super) why: Option<String>,
 }
 
@@ -110,13 +111,13 @@ impl Document {
         }
     }
 
-    /// What was claimed and did not come out.
+    /// Failed expectations.
     pub(super) fn failed_claims(&self) -> impl Iterator<Item = String> + '_ {
         let failed = self.claims.iter().filter(|row| row.holds == Some(false));
         failed.filter_map(ClaimRow::told)
     }
 
-    /// What was claimed and cannot be told from what came out.
+    /// Expectations that the results cannot decide.
     pub(super) fn open_claims(&self) -> impl Iterator<Item = String> + '_ {
         let open = self.claims.iter().filter(|row| row.holds.is_none());
         open.filter_map(ClaimRow::told)
@@ -140,7 +141,7 @@ fn place_of(variant: &str, cell: &Cell, cells: &[Cell]) -> Option<usize> {
 }
 
 impl ClaimRow {
-    /// Of cell `index`; it takes `needed` usable runs to tell.
+    /// Row of cell `index`; a verdict takes `needed` usable runs.
     fn new(
         claim: &Expectation,
         (cells, index): (&[Cell], usize),

@@ -61,7 +61,7 @@ impl From<EngineName> for Engine {
     }
 }
 
-/// As it is written.
+/// Name on the command line.
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(EngineName::from(*self).name())
@@ -130,7 +130,7 @@ impl Runner {
         }
     }
 
-    /// What the work of hosts takes; `None` in real time.
+    /// Processing times of virtual hosts; `None` in real time.
     pub(in crate::commands::lab) const fn costs(&self) -> Option<HostCosts> {
         match self {
             Self::RealTime(_) => None,

@@ -17,7 +17,7 @@ const PLOTS_OPEN: usize = 3;
 const CLAIMS_OPEN: usize = 8;
 /// Plots over time at most.
 const PLOTS_MAX: usize = 24;
-/// What a row of the table has.
+/// Columns of the table.
 const METRICS: [(Metric, &str); 7] = [
     (Metric::GoodputBps, "goodput"),
     (Metric::DurationUs, "time"),
@@ -27,7 +27,7 @@ const METRICS: [(Metric, &str); 7] = [
     (Metric::DataSegments, "data segments"),
     (Metric::RetransmittedSegments, "retransmitted"),
 ];
-/// What is worth a picture.
+/// Metrics that get a figure.
 const PICTURED: [Metric; 2] = [Metric::GoodputBps, Metric::ResponseP50Us];
 
 /// The usable runs of one cell.
@@ -194,7 +194,7 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
     })
 }
 
-/// What was claimed of one number of one cell, and what came out.
+/// An expectation of one metric of one cell, and its result.
 fn claim(claim: &ClaimRow) -> Vec<page::Cell> {
     let name = page::number_name(claim.metric.as_ref());
     let name = match &claim.over {
@@ -301,7 +301,7 @@ mod tests {
     use super::super::tests::SCENARIO;
     use super::*;
 
-    /// What is claimed of the second variant is a ratio to the first.
+    /// Expectations of the second variant are ratios to the first.
     fn scenario() -> Scenario {
         let claims = r#"
 [[expect]]

@@ -20,7 +20,7 @@ const PADDING: u16 = 2;
 /// All runs of one cell.
 struct Runs<'r> {
     cell: &'r Cell,
-    /// Those that count; where there are none, all.
+    /// Usable runs; all if none are.
     shown: Vec<&'r Outcome>,
     usable: usize,
     all: Vec<&'r Outcome>,
@@ -48,7 +48,7 @@ pub(super) fn render(
     text
 }
 
-/// What is run, how often, and what counts.
+/// The scenario, the number of runs, and the measured time.
 fn heading(scenario: &Scenario, cells: &[Cell], document: &Document) -> String {
     let bold = output::Paint::BOLD;
     let mut text = format!("{bold}{}{bold:#}: {}\n", scenario.name, scenario.about);
@@ -203,7 +203,7 @@ impl<'r> Runs<'r> {
         self.shown.iter().filter_map(|outcome| read(outcome)).max()
     }
 
-    /// Where the median of goodput lies, by resampling.
+    /// Bootstrap interval of the median goodput.
     fn goodput_range(&self, median: &str) -> String {
         let values = self.values(|outcome| Some(outcome.goodput_bps));
         let interval = stats::median_interval(&values, self.cell.trial.seed);

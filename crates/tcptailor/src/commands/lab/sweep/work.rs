@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 
-/// What is to be done.
+/// Work to do.
 pub(super) struct Work<'w> {
     pub(super) plan: &'w SweepPlan,
     pub(super) runner: &'w Runner,
@@ -26,7 +26,7 @@ pub(super) struct Work<'w> {
     pub(super) label: String,
 }
 
-/// What came of it.
+/// Results of the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Made {
     /// Runs of the shard.
@@ -35,12 +35,12 @@ pub(super) struct Made {
     pub(super) skipped: u64,
     /// Runs that were made.
     pub(super) made: u64,
-    /// Of all these, the ones that do not count.
+    /// Of all these, unusable.
     pub(super) unusable: u64,
     pub(super) time: Duration,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'w> {
     work: &'w Work<'w>,
     /// Positions that nobody has taken.

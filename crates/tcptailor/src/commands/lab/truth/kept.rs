@@ -20,7 +20,7 @@ use crate::exit::Problem;
 
 /// The file that says of which run the looks are.
 const RUN: &str = "run.json";
-/// It is a few numbers.
+/// Largest file of a run: a few numbers.
 const RUN_BYTES_MAX: u64 = 64 * 1024;
 
 /// A run of `lab truth`.
@@ -62,7 +62,7 @@ pub(super) fn begin(dir: &Path, run: &Run) -> anyhow::Result<()> {
     Ok(serde_json::to_writer(file, run)?)
 }
 
-/// Of which run that is which is kept in `dir`.
+/// The run of a directory.
 pub(super) fn run_of(dir: &Path) -> anyhow::Result<Run> {
     let path = dir.join(RUN);
     const HINT: &str = "a folder that `lab truth --keep DIR` wrote has it";

@@ -10,7 +10,7 @@ use crate::output;
 
 /// Fewer responses tell no percentiles.
 const FEW_RESPONSES: u64 = 20;
-/// What processors do is a large part of a shorter response.
+/// Below this, the response time consists largely of processor time.
 const SHORT_MICROS: f64 = 1000.0;
 
 /// One trial in one line.

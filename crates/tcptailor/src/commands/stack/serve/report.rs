@@ -28,7 +28,7 @@ pub(super) struct Report {
     #[serde(rename = "loop")]
     loop_: Loop,
     busiest: Vec<Busy>,
-    /// Where the stack has one.
+    /// State of the pool, where the stack has one.
     pool: Option<Pool>,
 }
 
@@ -56,7 +56,7 @@ struct Holder {
     silent_s: Option<f64>,
 }
 
-/// What the driver did. A GSO packet counts as one packet.
+/// Counters of the driver. A GSO packet counts as one packet.
 #[derive(Debug, Serialize)]
 struct Loop {
     cpu_s: Option<f64>,
@@ -67,7 +67,7 @@ struct Loop {
     packets_lost: u64,
     turns: u64,
     sleeps: u64,
-    /// Of its time awake, the part that went into reading and writing the device.
+    /// Share of its awake time spent in reads and writes of the device.
     device_share: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ struct Busy {
     remote: Option<SocketAddr>,
     received_bytes: u64,
     sent_bytes: u64,
-    /// What keeps it from sending more.
+    /// The limit of the sender.
     limit: Option<&'static str>,
 }
 

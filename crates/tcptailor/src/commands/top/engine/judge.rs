@@ -20,7 +20,7 @@ use crate::commands::top::WHOLE_WINDOW;
 
 /// Up to so many all are judged each time: that costs little.
 const ALL_JUDGED_UP_TO: usize = 200;
-/// One that goes on as it did is judged each time that so many windows are over.
+/// A steady connection is judged once in this many windows.
 const WINDOWS_EACH: u64 = 6;
 /// A share of the time that has changed by more says something else.
 const SHARE_CHANGED: f64 = 0.1;
@@ -28,13 +28,13 @@ const SHARE_CHANGED: f64 = 0.1;
 /// The doctor's answers for the connections of a namespace, from window to window.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    /// Of many connections what was said of them last.
+    /// Latest answers on many connections.
     known: BTreeMap<u64, Known>,
     surroundings: Surroundings,
     windows: u64,
 }
 
-/// What was said of a connection.
+/// Answer on a connection.
 #[derive(Debug)]
 struct Known {
     row: FlowRow,
@@ -43,7 +43,7 @@ struct Known {
     is_whole: bool,
 }
 
-/// What verdicts depend on beside the connection.
+/// Circumstances on which verdicts depend, beside the connection.
 #[derive(Debug, Default, PartialEq)]
 struct Surroundings {
     sysctls: BTreeMap<String, String>,
@@ -133,17 +133,17 @@ impl Surroundings {
     }
 }
 
-/// What the first and the last look of a window say of a connection: by it is known whether it goes
-/// on as it did, without a look at those between.
+/// First and last look of a window at a connection: shows whether it continues as before, without
+/// the looks between them.
 #[derive(Clone, Debug)]
 struct Mark {
     traits: Traits,
-    /// Of the time.
+    /// Shares of time.
     shares: [Option<f64>; 3],
     amounts: [f64; AMOUNTS],
 }
 
-/// What is so or is not.
+/// Properties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Traits {
     state: Option<TcpState>,

@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The screen gets numbers so often.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 const HOST_LOOKS: u32 = 5;
-/// Where there are more namespaces, each host is looked at at the beginning and at the end alone.
+/// With more namespaces than this, each host is sampled at the beginning and the end only.
 const HOSTS_LOOKED_AT: usize = 8;
 /// Samples of a window, which take about 100 bytes each; and the least number in a namespace.
 const SAMPLES_MAX: usize = 200_000;
@@ -96,11 +96,11 @@ impl View {
     }
 }
 
-/// What all namespaces of a window share.
+/// State shared by all namespaces of a window.
 pub(super) struct Window<'w> {
     pub(super) request: &'w Request,
     pub(super) shared: &'w Shared,
-    /// The one that was asked for.
+    /// The requested process.
     pub(super) process: Option<&'w OwnerProcess>,
     pub(super) board: &'w Board,
     pub(super) length: Duration,
@@ -192,7 +192,7 @@ impl Window<'_> {
     }
 }
 
-/// What becomes of what is seen in a namespace.
+/// Receives the samples of a namespace.
 struct Looker<'w> {
     window: &'w Window<'w>,
     place: &'w Arc<NetnsPlace>,
@@ -245,14 +245,14 @@ fn share_look(max_cpu: Fraction, thrift: f64) -> u32 {
     (1.0 / share).ceil().clamp(2.0, 10_000.0) as u32
 }
 
-/// What a namespace did in its last second.
+/// Results of a namespace in its last second.
 #[derive(Debug, Default)]
 struct Told {
     connections: Vec<Connection>,
     looks_per_s: f64,
 }
 
-/// What each namespace has told last, for the screen.
+/// Latest results of each namespace, for the screen.
 #[derive(Debug)]
 pub(super) struct Board {
     notes: Mutex<Notes>,
@@ -300,7 +300,7 @@ impl Board {
     }
 }
 
-/// What all have told, the first one's own at the beginning. How often is looked is the mean over
+/// Sum of all results, beginning with the first namespace's own. The rate of looks is the mean over
 /// connections.
 fn together<'t>(first: Told, others: impl Iterator<Item = &'t Told> + Clone, cpu: f64) -> Look {
     let weight = |told: &Told| (told.connections.len() + 1) as f64;

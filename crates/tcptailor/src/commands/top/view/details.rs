@@ -22,7 +22,7 @@ use crate::commands::diagnose::screen;
 const GRAPH_LINES: u16 = 5;
 const GRAPH_FROM: u16 = 18;
 
-/// Where the text is, and the graph, which may have no room.
+/// Areas of the text and of the graph, which may have no room.
 pub(super) fn areas(area: Rect) -> [Rect; 2] {
     let graph_lines = match area.height {
         height if height >= 2 * GRAPH_FROM => 2 * GRAPH_LINES,
@@ -100,7 +100,7 @@ fn push(lines: &mut Vec<Line<'static>>, text: &str, columns: usize) {
     lines.extend(wrapped(text, columns, 2, 0).into_iter().map(Line::raw));
 }
 
-/// What the last look showed.
+/// Values of the last look.
 fn numbers(sample: &FlowSample) -> String {
     let time = |time: Option<Duration>| time.map(human::time);
     let packets = |count: Option<u32>| count.map(|count| count.to_string());
@@ -126,7 +126,7 @@ fn numbers(sample: &FlowSample) -> String {
     shown.join(", ")
 }
 
-/// What is wrong, what to do, and then why.
+/// The finding, the change, and then the evidence.
 fn push_verdict(
     lines: &mut Vec<Line<'static>>,
     verdict: &VerdictRow,

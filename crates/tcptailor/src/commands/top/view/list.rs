@@ -24,7 +24,7 @@ enum Column {
     Count,
     Rate,
     Rtt,
-    /// What holds it now.
+    /// Present limit.
     Now,
     /// The last minutes.
     Bar,
@@ -225,7 +225,7 @@ fn line(
     Line::from(spans).style(base)
 }
 
-/// What a rate with its unit needs.
+/// Width of a rate with its unit.
 const RATE_WIDTH: usize = 11;
 
 /// `12.3 Mbit/s`, or `12.3M` where there is little room; `-` where nothing moves.
@@ -275,7 +275,7 @@ fn finding(model: &Model, row: &Row, width: usize, theme: &Theme, is_wide: bool)
 /// A column of this width has room for what to change, too.
 const CHANGE_FROM: usize = 45;
 
-/// What to change, and where if not here.
+/// The change, and its place if that is elsewhere.
 fn fix(verdict: &VerdictRow) -> String {
     let Some(change) = &verdict.change else {
         return String::new();

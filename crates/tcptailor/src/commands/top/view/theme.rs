@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use crate::output::visible;
 use doctor::Held;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands::top) struct Theme {
     pub(in crate::commands::top) color: bool,
@@ -23,17 +23,17 @@ impl Theme {
         }
     }
 
-    /// Of what is wrong.
+    /// Style of findings.
     pub(super) fn finding(self) -> Style {
         self.colored(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// Of what is less sure than a change needs.
+    /// Style of doubtful findings.
     pub(super) fn doubtful(self) -> Style {
         self.colored(Color::Yellow)
     }
 
-    /// Of what matters less.
+    /// Style of less important text.
     pub(super) fn faint(self) -> Style {
         self.colored(Color::DarkGray)
     }
