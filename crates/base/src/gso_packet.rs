@@ -216,7 +216,7 @@ struct Whole {
 enum Part {
     /// It keeps the sequence number, and CWR; FIN and PSH are for the end.
     Head,
-    /// The rest, behind so many payload bytes and segments.
+    /// The rest, behind this many payload bytes and segments.
     Tail { bytes: u32, segments: u32 },
 }
 

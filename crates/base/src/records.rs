@@ -56,7 +56,7 @@ impl BatchSpec {
         }
     }
 
-    /// With blocks of at most so many bytes of records.
+    /// With blocks of at most this many bytes of records.
     #[must_use]
     pub const fn with_bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
@@ -126,7 +126,7 @@ impl Batch {
         true
     }
 
-    /// Whether [`Batch::push`] takes a record of so many bytes.
+    /// Whether [`Batch::push`] takes a record of this many bytes.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.record_bytes().saturating_add(bytes);

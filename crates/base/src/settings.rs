@@ -92,7 +92,7 @@ pub struct Acks {
 pub enum AckEvery {
     /// More than this many full segments in bytes (Linux: more than one `rcv_mss`).
     MoreThanSegments(u32),
-    /// So many data packets of whatever size (Microsoft `TcpAckFrequency`; BSD: 2).
+    /// This many data packets of whatever size (Microsoft `TcpAckFrequency`; BSD: 2).
     Packets(u32),
 }
 
@@ -132,7 +132,7 @@ pub enum SizeRule {
     Fixed,
     /// Linux: dynamic right-sizing for receiving, `tcp_sndbuf_expand` for sending.
     Linux(LinuxVersion),
-    /// `FreeBSD` 7 (the patch of December 2006): steps of so many bytes.
+    /// `FreeBSD` 7 (the patch of December 2006): steps of this many bytes.
     FreeBsd2006 {
         /// `sendbuf_inc` or `recvbuf_inc`.
         step: u32,

@@ -55,7 +55,7 @@ impl Instant {
         self.0.get().saturating_sub(earlier.0.get())
     }
 
-    /// The instant so many nanoseconds later, as the sum with a [`Duration`].
+    /// The instant this many nanoseconds later, as the sum with a [`Duration`].
     #[inline]
     #[must_use]
     pub const fn after_nanos(self, nanos: u64) -> Self {

@@ -14,8 +14,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 const MSS: u32 = 1448;
 const PACKETS: u32 = 300_000;
 
-/// A capture of so many connections, of which each sends so many segments and gets an ACK for two;
-/// 200 000 packets a second.
+/// A capture of this many connections, of which each sends this many segments and gets an ACK for
+/// two; 200 000 packets a second.
 fn file(connections: u32, segments_each: u32) -> Vec<u8> {
     let mut writer = Writer::pcapng(Vec::new(), &["eth0"]).expect("into memory");
     writer = writer.with_snap_bytes(96);

@@ -15,15 +15,15 @@ use crate::sender::Ack;
 pub(crate) const WAITING_MAX: usize = 512;
 /// ... where nobody looks at what the sender does meanwhile.
 pub(crate) const WAITING_UNSEEN: usize = 32;
-/// So many measurements make a window of which the smallest counts.
+/// This many measurements make a window of which the smallest counts.
 const WINDOW: u32 = 8;
 /// An end that is nearer is where the capture is.
 const HERE: Duration = Duration::from_micros(50);
 
-/// A queue makes the way to an end so many times longer, at most.
+/// A queue makes the way to an end this many times longer, at most.
 const QUEUED_MAX: u32 = 256;
 
-/// For so long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
+/// For this long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
 const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// Kind of segment that echoes a timestamp.

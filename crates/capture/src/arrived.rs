@@ -1,7 +1,7 @@
 //! What has arrived behind a gap, by the SACK blocks of all ACKs: one ACK names three or four
 //! ranges (RFC 2018 section 3), however many there are.
 
-/// Above so many ranges, those with the smallest gap between them count as one.
+/// Above this many ranges, those with the smallest gap between them count as one.
 const RANGES_MAX: usize = 64;
 
 /// Ranges of offsets, none of which touches another, in their order.

@@ -170,7 +170,7 @@ impl End {
         Some(window << self.scale(other)?)
     }
 
-    /// The scale of the windows that it offers: agreed in the handshake, or what so many full
+    /// The scale of the windows that it offers: agreed in the handshake, or what this many full
     /// windows fit; `None` where neither tells.
     pub(crate) fn scale(&self, other: &Self) -> Option<u8> {
         match (self.opening.syns > 0, other.opening.syns > 0) {

@@ -31,7 +31,7 @@ const LOOKS_BYTES_MAX: usize = 128 << 10;
 const OPEN_KEPT: usize = 8;
 /// Size of the timestamp option in each segment.
 const STAMP_BYTES: u32 = 12;
-/// An end that has sent no payload is looked at once in so many times.
+/// An end that has sent no payload is looked at once in this many times.
 const SILENT_TURNS: u32 = 4;
 /// A pure ACK that comes so late after the data was held back.
 const DELAYED_ACK: Duration = Duration::from_millis(20);
@@ -372,7 +372,7 @@ impl Flow {
         self.interval.mul_f64(share).max(Duration::from_nanos(1))
     }
 
-    /// A look that stands for so many; how many ends were looked at.
+    /// A look that stands for this many; how many ends were looked at.
     fn look_at(&mut self, at: Instant, looks: u32) -> u32 {
         self.turn = self.turn.wrapping_add(1);
         let mut taken = 0;

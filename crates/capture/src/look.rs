@@ -16,7 +16,7 @@ const NO_THRESHOLD: u32 = u32::MAX;
 
 /// Looks at all connections together that come as often as was asked for, about ...
 const LOOKS_FREE: u32 = 1 << 16;
-/// ... and one more with each so many packets: looks cost many times what packets do.
+/// ... and one more with each this many packets: looks cost many times what packets do.
 const PACKETS_PER_LOOK: u32 = 64;
 /// Looks that one stands for, at most.
 const STRETCH_MAX: u32 = 1024;
@@ -64,8 +64,8 @@ fn round_trip(end: &End, other: &End) -> Option<Duration> {
     Some(end.near.latest()? + other.near.min()?)
 }
 
-/// The sample of `end`, whose other end is `other`, which stands for so many `looks`; what it waits
-/// for is not told.
+/// The sample of `end`, whose other end is `other`, which stands for this many `looks`; what it
+/// waits for is not told.
 // tidy: long because each of the fields is named once
 pub(crate) fn look(
     at: Instant,

@@ -52,7 +52,7 @@ impl Rtt {
         })
     }
 
-    /// After so many timeouts in a row, each of which doubles it (RFC 6298 section 5.5); as
+    /// After this many timeouts in a row, each of which doubles it (RFC 6298 section 5.5); as
     /// `tcp_info` tells it.
     pub(crate) fn rto_after(&self, timeouts: u8) -> Duration {
         let times = 1_u32.checked_shl(timeouts.into()).unwrap_or(u32::MAX);

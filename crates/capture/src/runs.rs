@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use base::Instant;
 
-/// Above so many, neighbours become one ...
+/// Above this many, neighbours become one ...
 const RUNS_MAX: usize = 64;
 /// ... and none of many is more than about this part of what is in flight.
 const PARTS: u64 = 32;
@@ -42,7 +42,7 @@ impl Runs {
         self.pkts
     }
 
-    /// So many new segments up to the offset `end`.
+    /// This many new segments up to the offset `end`.
     pub(crate) fn push(&mut self, at: Instant, end: u64, pkts: u32) {
         self.pkts = self.pkts.saturating_add(pkts);
         let whole = self.pkts;

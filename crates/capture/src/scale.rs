@@ -4,8 +4,8 @@
 const SCALE_MAX: u8 = 14;
 /// So many full windows that fit one scale show that it is that.
 const SCALE_HITS: u32 = 8;
-/// ... where they are one in so many flights: what a program writes at a time may be as large as a
-/// window by chance, but a window that is the limit stops each flight.
+/// ... where they are one in this many flights: what a program writes at a time may be as large as
+/// a window by chance, but a window that is the limit stops each flight.
 const SCALE_SHARE: u32 = 2;
 /// ... and hardly one is larger, since no sender passes the end of a window; a clock that is off
 /// may show so few.
@@ -43,7 +43,7 @@ impl ScaleVotes {
         self.votes = None;
     }
 
-    /// The sender had so many bytes in flight when an ACK came: a scale that makes them a full
+    /// The sender had this many bytes in flight when an ACK came: a scale that makes them a full
     /// window has a vote. Less than two segments would fit several scales. A flight whose newest
     /// segment is not full is all that the program had to say, unless it ends where the window
     /// does: a sender that is stopped has more.

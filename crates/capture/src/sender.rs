@@ -26,7 +26,7 @@ const PLAIN_SEGMENT_MAX: u32 = 1460;
 /// So many segments one after the other with numbers that are too far away: the capture has missed
 /// where the numbers went on, or another connection has the same ends.
 const STRAYS_MAX: u32 = 8;
-/// A rate is measured over a round trip, and at least so long.
+/// A rate is measured over a round trip, and at least this long.
 const RATE_TIME_MIN: Duration = Duration::from_millis(1);
 
 /// Offsets of the ranges that an ACK's SACK blocks name; empty ones fill the rest.
@@ -202,7 +202,7 @@ impl Sender {
         self.begun
     }
 
-    /// The other end takes so much payload in a segment.
+    /// The other end takes this much payload in a segment.
     pub(crate) fn allow_mss(&mut self, bytes: u32) {
         self.mss_allowed = Some(bytes.max(1));
     }

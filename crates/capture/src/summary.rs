@@ -10,7 +10,7 @@ use crate::end::End;
 use crate::flow::Flow;
 use crate::waits::Cause;
 
-/// An end that is so many times nearer than the other one is where the capture was made.
+/// An end that is this many times nearer than the other one is where the capture was made.
 const NEARER: u32 = 4;
 /// Both ends within this are on the machine of the capture.
 const LOCAL: Duration = Duration::from_micros(200);

@@ -164,7 +164,7 @@ mod tests {
 
     const KEYS: u64 = 1 << 16;
 
-    /// Different places in an index of so many, of which 63 % are expected by chance.
+    /// Different places in an index of this many, of which 63 % are expected by chance.
     fn check(what: &str, key: impl Fn(u64) -> Key) {
         let table = Table::new([0, 0x1234_5678_9abc_def1]);
         let places: BTreeSet<u64> = (0..KEYS)

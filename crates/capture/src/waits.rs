@@ -21,7 +21,7 @@ const NAGLE_SHARE: (u32, u32) = (3, 4);
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
 const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(10));
-/// So many waits of that length, and all but one in so many, are no chance.
+/// So many waits of that length, and all but one in this many, are no chance.
 const CORKED: (u32, u32) = (2, 4);
 /// So many small segments that Nagle's algorithm would have held show that it is off.
 const HASTY: u32 = 3;
@@ -149,7 +149,7 @@ impl Waits {
         }
     }
 
-    /// An ACK has come; so many segments were out before. `opens`: the window was closed.
+    /// An ACK has come; this many segments were out before. `opens`: the window was closed.
     pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool, opens: bool) {
         // An answer may follow its ACK at once.
         let just_before = |old: &Trigger| ack.at.since(old.at) <= PROMPT.1;

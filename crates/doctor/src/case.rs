@@ -25,7 +25,7 @@ pub use place::{Place, Services};
 const SIBLINGS_MAX: usize = 64;
 /// Connections that were seen for a smaller share of the time came or went.
 const SHORT_SHARE: f64 = 0.6;
-/// ... unless they were seen for so long, as in a usual watch.
+/// ... unless they were seen for this long, as in a usual watch.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// The connections of one recording, ready to be asked about.

@@ -151,8 +151,8 @@ impl View<'_> {
         flows() == Some(true) && self.exceeds_path(SMOOTH_SEGMENTS, 1.0 + QUEUE_SHARE)
     }
 
-    /// Whether at least so many segments are in flight, and so many times what the path holds, and
-    /// round trips are as much longer.
+    /// Whether at least this many segments are in flight, and this many times what the path holds,
+    /// and round trips are as much longer.
     fn exceeds_path(&self, segments_min: f64, times: f64) -> bool {
         let exceeds = || {
             let sender = self.sender?;
@@ -310,7 +310,7 @@ impl View<'_> {
         self.is_late(self.sender?.queue_delay()?)
     }
 
-    /// Whether an ACK that comes so long after the smallest round trip was delayed.
+    /// Whether an ACK that comes this long after the smallest round trip was delayed.
     pub(crate) fn is_late(&self, delay: Duration) -> Option<bool> {
         let min_rtt = self.min_rtt()?;
         Some(

@@ -1,7 +1,7 @@
 //! What the simulator costs per packet, for one flow and for many: a bulk transfer over 10 Gbit/s
 //! and 1.58 ms, with GSO packets and with each packet by itself. Prints a table.
 //!
-//! `cargo bench -p tcptailor-lab --bench flows [-- FLOWS...]`; `-- count MIB` sends so much in
+//! `cargo bench -p tcptailor-lab --bench flows [-- FLOWS...]`; `-- count MIB` sends this much in
 //! single packets of one flow, for `.ci/instructions`, and prints how many they were.
 
 use std::sync::atomic::AtomicBool;

@@ -210,7 +210,7 @@ impl HostLimits {
         SCALED_WINDOW.min(received).min(sent)
     }
 
-    /// [`HostLimits::receive_ratio`] as a kernel can have it: so many of 256 parts, at least one.
+    /// [`HostLimits::receive_ratio`] as a kernel can have it: this many of 256 parts, at least one.
     fn ratio(&self) -> f64 {
         self.receive_ratio.clamp(1.0 / 256.0, 1.0)
     }

@@ -288,7 +288,7 @@ pub struct Judged(pub Verdict, pub Option<String>);
 /// all of one above all of the other, chance makes one in twenty.
 const RUNS_OF_RATIO: usize = 3;
 
-/// How many usable runs a claim takes, of which a file asks for so many. In virtual time a run is
+/// How many usable runs a claim takes, of which a file asks for this many. In virtual time a run is
 /// what it is. In real time one run may be anything, so that it takes two, unless the file says
 /// that one settles it; and three for a ratio, whatever the file says.
 #[must_use]

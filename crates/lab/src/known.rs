@@ -122,7 +122,7 @@ impl Draw {
         Duration::from_micros(self.between(low * 1000, high * 1000))
     }
 
-    /// A path of so many kbit/s at its best, which the traffic of others shares.
+    /// A path of this many kbit/s at its best, which the traffic of others shares.
     fn path(&mut self, kbps: u64, rtt: Duration, queue: Duration) -> PathSpec {
         let rate = Rate::from_bits_per_second(kbps * 1000);
         let queue = QueueLimit::Packets((rate.bdp_bytes(queue) / 1500).max(10));

@@ -19,7 +19,7 @@ pub use spread::{INTERVAL_SHARE_WANTED, more_runs_wanted, outliers};
 const RESAMPLES: usize = 2_000;
 /// Resamples outside of the interval at each end: 2.5 %, which leaves 95 %.
 const TAIL: usize = RESAMPLES / 40;
-/// Up to so many values in both sets together the p-value is exact; above, the normal
+/// Up to this many values in both sets together the p-value is exact; above, the normal
 /// approximation is good to three digits.
 const EXACT_VALUES_MAX: usize = 60;
 /// Chance to see a difference where there is none.

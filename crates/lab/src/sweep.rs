@@ -216,7 +216,7 @@ impl Kind {
         }
     }
 
-    /// As a scenario writes it, in so many digits; whole numbers in all of theirs.
+    /// As a scenario writes it, in this many digits; whole numbers in all of theirs.
     fn show(self, value: f64, digits: usize) -> String {
         let short = rounded(value, digits);
         match self {
@@ -257,7 +257,7 @@ fn rounded(value: f64, digits: usize) -> f64 {
     text.parse().unwrap_or(value)
 }
 
-/// Whole MiB or KiB where these have so many digits.
+/// Whole MiB or KiB where these have this many digits.
 fn whole_bytes(value: f64, digits: usize) -> u64 {
     let least = (1..digits).fold(1.0, |power, _| power * 10.0);
     let unit = [(1 << 20) as f64, 1024.0]
@@ -290,7 +290,7 @@ impl Shard {
         self.of
     }
 
-    /// Its positions among the first `len`, in order. Of so many neighbours as there are shards
+    /// Its positions among the first `len`, in order. Of this many neighbours as there are shards
     /// each gets one, and not always the same: the last axis, which changes fastest, may be what
     /// decides how long a run takes.
     pub fn positions(self, len: u64) -> impl Iterator<Item = u64> + use<> {

@@ -53,7 +53,7 @@ pub enum Amount {
     Bytes(Bytes),
     /// After this time.
     Time(#[serde(with = "duration")] Duration),
-    /// After so many operations (requests, records, bursts), per flow.
+    /// After this many operations (requests, records, bursts), per flow.
     Operations(u64),
 }
 

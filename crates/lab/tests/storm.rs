@@ -80,7 +80,7 @@ const KNOBS: &[(&str, &[&str])] = &[
 struct Draw(Rng);
 
 impl Draw {
-    /// Whether something happens that happens to one of so many.
+    /// Whether something happens that happens to one of this many.
     fn one_of(&mut self, many: u64) -> bool {
         self.0.below(many) == 0
     }

@@ -21,7 +21,7 @@ const RECORD: [u8; 100] = [b'r'; 100];
 /// Longest time that a record waits for others.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// One way to send so many records.
+/// One way to send this many records.
 type Send = fn(TcpStream, usize) -> Result<TcpStream, Box<dyn Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -99,7 +99,7 @@ fn system_call() -> io::Result<Duration> {
     })
 }
 
-/// Writing so much and reading it, in one thread.
+/// Writing this much and reading it, in one thread.
 fn copying(bytes: usize) -> io::Result<Duration> {
     let (mut one, mut other) = UnixStream::pair()?;
     let (sent, mut got) = (vec![7; bytes], vec![0; bytes]);

@@ -44,7 +44,7 @@ const SENDS_PER_CLOCK: u32 = 8;
 /// Time between two looks at the device's MTU.
 const MTU_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One of so many turns is timed.
+/// One of this many turns is timed.
 const TURNS_PER_SAMPLE: u64 = 64;
 
 /// As many packets in a row that came alone make the next one expected to be alone too.
@@ -166,7 +166,7 @@ impl<A: App> Driver<A> {
         })
     }
 
-    /// Looks for packets for so long before it sleeps. It takes a processor and saves the time of
+    /// Looks for packets for this long before it sleeps. It takes a processor and saves the time of
     /// waking up; zero (the default) sleeps at once.
     pub const fn set_busy_poll(&mut self, time: Duration) {
         self.busy_poll = time;

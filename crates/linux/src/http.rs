@@ -27,7 +27,7 @@ pub use self::request::Status;
 /// milliseconds.
 pub const CONNECTIONS_MAX: usize = 32;
 /// Connections that are taken from the kernel in a second. The others wait in its queue, so that a
-/// flood of requests costs no more than so many.
+/// flood of requests costs no more than this many.
 pub const ACCEPTED_PER_SECOND: u32 = 50;
 /// From the opening of a connection to the last byte of the answer.
 pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -227,7 +227,7 @@ enum Stage {
     Reads(Vec<u8>),
     /// The answer, and how much of it the kernel has taken.
     Writes(Vec<u8>, usize),
-    /// The answer is out; so much was thrown away since.
+    /// The answer is out; this much was thrown away since.
     Drains(usize),
 }
 

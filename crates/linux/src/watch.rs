@@ -41,7 +41,7 @@ const SHARE_SCAN: u32 = 20;
 /// Interval of IPv6 dumps where there are no IPv6 sockets: the kernel walks its whole connection
 /// table once per family.
 const LIST_IPV6_EVERY: Duration = Duration::from_secs(1);
-/// Asking for one socket costs as much as listing so many.
+/// Asking for one socket costs as much as listing this many.
 const ONE_BY_ONE: usize = 3;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
 /// looked at less often.
@@ -97,7 +97,7 @@ pub struct WatchRequest<'a> {
     pub announced: Option<&'a dyn AnnouncedSockets>,
     /// Owners found by earlier watches of this namespace.
     pub owners: Option<&'a KnownOwners>,
-    /// So many namespaces are watched at the same time: each takes only its part of the time that
+    /// This many namespaces are watched at the same time: each takes only its part of the time that
     /// may be spent on finding owners and on counting ports.
     pub watches: u32,
     /// Of matching connections, watch only these: for hosts with very many others.
@@ -247,7 +247,7 @@ struct Watcher<'a> {
     process_ended: bool,
 }
 
-/// Which of so many parts a connection is in. Ports that a kernel chose are as good as random; a
+/// Which of this many parts a connection is in. Ports that a kernel chose are as good as random; a
 /// multiplication spreads those that were counted up.
 fn part_of(key: FlowKey, parts: u32) -> u32 {
     let ports = [key.local.port(), key.remote.port()].map(u32::from);

@@ -105,9 +105,9 @@ pub struct Step {
 pub struct When {
     /// After what.
     pub after: After,
-    /// At least so long after it.
+    /// At least this long after it.
     pub min: Duration,
-    /// At most so long after it; `None`: as said, with the tolerance of a tick.
+    /// At most this long after it; `None`: as said, with the tolerance of a tick.
     pub max: Option<Duration>,
 }
 
@@ -156,7 +156,7 @@ pub enum Call {
     Connect,
     /// Takes a connection of the listener.
     Accept,
-    /// Writes so many bytes.
+    /// Writes this many bytes.
     Write {
         /// How many.
         bytes: u32,
@@ -165,7 +165,7 @@ pub enum Call {
         /// The last byte is urgent.
         urgent: bool,
     },
-    /// Reads up to so many bytes.
+    /// Reads up to this many bytes.
     Read {
         /// How many.
         bytes: u32,
@@ -196,7 +196,7 @@ pub enum Call {
 pub enum CallResult {
     /// Success; for counts, everything requested.
     Done,
-    /// So many bytes.
+    /// This many bytes.
     Count(u32),
     /// Not now (`EAGAIN`).
     Again,

@@ -73,7 +73,7 @@ impl Scale {
         }
     }
 
-    /// Between marks of which there are about so many.
+    /// Between marks of which there are about this many.
     fn step(&self, ticks: f64) -> f64 {
         let rough = (self.high - self.low) / ticks;
         match self.is_binary {

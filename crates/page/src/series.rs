@@ -21,7 +21,7 @@ const CONGESTION_WINDOW: &str = "congestion window";
 const IN_FLIGHT: &str = "in flight";
 /// Bytes from which on a congestion window limits nothing.
 const WINDOW_MAX: f64 = (1_u64 << 40) as f64;
-/// So does one that is so many times the largest of the other lines.
+/// So does one that is this many times the largest of the other lines.
 const WINDOW_RATIO: f64 = 1000.0;
 
 /// A run or a connection over time.

@@ -15,7 +15,7 @@ thread_local! {
     static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes room for a text of so many bytes and returns where it goes.
+/// Makes room for a text of this many bytes and returns where it goes.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn text_of(bytes: u32) -> *mut u8 {
     TEXT.with_borrow_mut(|text| {

@@ -191,8 +191,8 @@ struct Asked {
     warm: usize,
 }
 
-/// Two hosts that talk until so many units were read behind the warm-up: what the sender was asked,
-/// and what the receiver was.
+/// Two hosts that talk until this many units were read behind the warm-up: what the sender was
+/// asked, and what the receiver was.
 fn transfer(unit: Unit, units: usize) -> (Asked, Asked) {
     let (mut sender, mut receiver) = (Side::sender(unit), Side::receiver(unit));
     let (mut now, mut acks) = (Instant::ZERO, Vec::new());

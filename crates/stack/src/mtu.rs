@@ -37,7 +37,7 @@ const SEARCH_END_BYTES: u16 = 8;
 const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 /// Least congestion window for a probe: its loss must be found without a timeout (Linux).
 const PROBE_WINDOW_MIN: u32 = 11;
-/// A probe whose fate stays unknown so often counts as lost (RFC 8899 section 5.1.2).
+/// A probe whose fate stays unknown this often counts as lost (RFC 8899 section 5.1.2).
 const PROBES_MAX: u32 = 3;
 
 /// Reports of an ever smaller MTU that are believed at once after the first one: more than any path
@@ -68,7 +68,7 @@ pub(crate) struct ProbeConditions {
     pub(crate) cwnd: u32,
     /// Packets in flight.
     pub(crate) in_flight: u32,
-    /// Degree of reordering: so many packets must follow the probe for its loss to be seen.
+    /// Degree of reordering: this many packets must follow the probe for its loss to be seen.
     pub(crate) reordering: u32,
     /// Bytes written and not sent.
     pub(crate) unsent_bytes: u64,
@@ -188,8 +188,8 @@ impl MtuState {
         self.clamp_search();
     }
 
-    /// Segments carry so many bytes of options: where the base of a search says how much data they
-    /// have (Linux `tcp_base_mss`), packets are larger by that.
+    /// Segments carry this many bytes of options: where the base of a search says how much data
+    /// they have (Linux `tcp_base_mss`), packets are larger by that.
     pub(crate) fn add_options(&mut self, bytes: u16) {
         self.options = bytes;
         if let Some(search) = &mut self.search {
@@ -294,7 +294,7 @@ impl MtuState {
         self.doubtful.take_if(|doubtful| doubtful.1 < una);
     }
 
-    /// So many retransmission timeouts in a row. Returns whether the MTU is smaller now (Linux
+    /// This many retransmission timeouts in a row. Returns whether the MTU is smaller now (Linux
     /// `tcp_mtu_probing`).
     pub(crate) fn on_timeouts(&mut self, now: Instant, timeouts: u32) -> bool {
         let mut is_smaller = false;

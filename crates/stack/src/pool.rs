@@ -104,7 +104,7 @@ impl Pool {
         self.refused += 1;
     }
 
-    /// From now on `id` holds so many buffers with received and with sent data.
+    /// From now on `id` holds this many buffers with received and with sent data.
     pub(crate) fn set_held(&mut self, id: SocketId, received: u32, sent: u32) {
         if self.size.is_none() {
             return;

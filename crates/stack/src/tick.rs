@@ -119,7 +119,7 @@ impl TickClock {
         nanos_of(duration).div_ceil(self.tick_nanos.into())
     }
 
-    /// Granularity in ticks of a timer of so many ticks.
+    /// Granularity in ticks of a timer of this many ticks.
     fn step_ticks(&self, ticks: u64) -> u64 {
         let mut level_begins = u64::from(self.coarse_above_ticks);
         let mut step = 1;

@@ -3,7 +3,7 @@
 //! word and buffers their size.
 //!
 //! Each run draws other cases and prints where they begin. `SIM_RUNS=1000` runs more of them,
-//! `SIM_SEED=17` one, and both so many from there on.
+//! `SIM_SEED=17` one, and both this many from there on.
 
 #[expect(dead_code, reason = "whole transfers use the rest")]
 mod common;
@@ -30,7 +30,7 @@ use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
 use tcptailor_stack::{Event, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags};
 
-/// So much virtual time must do for every transfer.
+/// This much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
 
 /// A transfer that is not done by then must have moved lately.

@@ -36,8 +36,9 @@ const STAGES: &[(usize, f64)] = &[
 /// The same where time runs out between two questions: six looks of each, of which none of the one
 /// is like one of the other, have 0.00216.
 const LAST_P_MAX: f64 = 0.0025;
-/// The first question, at so many looks of each, demands more than an order of values, which would
-/// come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
+/// The first question, at this many looks of each, demands more than an order of values, which
+/// would come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of
+/// either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
 /// Looks at A, and then at B, where A does not come back.
@@ -284,7 +285,7 @@ impl Experiment {
         }
     }
 
-    /// Whether a decision is tried after so many looks at each.
+    /// Whether a decision is tried after this many looks at each.
     #[must_use]
     pub fn is_asked_at(looks: usize) -> bool {
         looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)

@@ -25,7 +25,7 @@ use timing::{Timing, timing};
 /// Limits that are removed one after the other, at most. Every one of them was kept, so that more
 /// would mean that two changes contradict each other.
 const ROUNDS_MAX: usize = 8;
-/// A change acts on an open connection after this time, and after so many round trips.
+/// A change acts on an open connection after this time, and after this many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
 /// Connections that come and go slowly have been followed by others after this time.

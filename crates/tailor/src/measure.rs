@@ -10,7 +10,7 @@ use base::{FlowSample, HostSample, Rate};
 use doctor::{Recording, Track};
 use lab::Measure;
 
-/// No arrival for less than this, or than so many round trips, is no pause of the program.
+/// No arrival for less than this, or than this many round trips, is no pause of the program.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_RTTS: u32 = 2;
 

@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a database, seen from so many seconds after the beginning on.
+    /// A connection to a database, seen from this many seconds after the beginning on.
     fn track(cookie: u16, pid: Option<u32>, first_s: u64, ended: bool) -> Track {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 50_000 + cookie).into(),

@@ -58,7 +58,7 @@ pub struct FlowRow<const ON_HOST: bool> {
     pub samples: usize,
     /// Seconds from its first sample to its last.
     pub seen_s: f64,
-    /// Short connections of one service are shown as one: so many.
+    /// Short connections of one service are shown as one: this many.
     pub connections: usize,
     /// Payload per second in that direction, in bit/s.
     pub rate_bps: Option<u64>,

@@ -80,7 +80,7 @@ pub fn truth_cases(seed: u64, trials: u32) -> Vec<TruthCase> {
     faults.chain(everyday).chain(drawn).collect()
 }
 
-/// How long `trial` is looked at: so long, or longer where packets are lost by chance.
+/// How long `trial` is looked at: this long, or longer where packets are lost by chance.
 fn look_at(trial: &Trial, look: Duration) -> Duration {
     match trial.path.loses_by_chance() {
         true => look.max(LOOK_LOSSY),

@@ -45,7 +45,7 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 const LOOK_RARE_MAX: Duration = Duration::from_secs(10);
 /// Fewer operations per second are rare.
 const RARE_PER_S: f64 = 5.0;
-/// With a change, so many times as much may be carried.
+/// With a change, this many times as much may be carried.
 const FASTER_MAX: f64 = 20.0;
 /// Factor on the rate of a window bounded by losses, up to which a path is tried.
 const LOSING_FACTOR: f64 = 2.0;

@@ -23,7 +23,7 @@ enum Traffic {
     Drifting,
     /// Either slow or fast, for some looks each.
     TwoModes,
-    /// Up and down, in a period of so many looks.
+    /// Up and down, in a period of this many looks.
     Periodic(u32),
 }
 

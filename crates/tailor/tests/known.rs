@@ -1,7 +1,7 @@
 //! Whether experiments keep what helps and undo what does nothing, where it is known beforehand
 //! which is which: on simulated hosts, under steady, bursty and drifting traffic.
 //!
-//! Each run draws other ones. `SIM_SEED=17` repeats a run; `SIM_RUNS=200` tries so many useless
+//! Each run draws other ones. `SIM_SEED=17` repeats a run; `SIM_RUNS=200` tries this many useless
 //! changes and half as many helpful ones (`tcptailor lab experiments` does the same on either
 //! engine).
 

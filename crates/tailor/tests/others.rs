@@ -23,9 +23,9 @@ struct Host {
     /// What was changed, in order.
     made: Vec<Target>,
     undone: usize,
-    /// When it is undone so often, another program has set it meanwhile.
+    /// When it is undone this often, another program has set it meanwhile.
     theirs_at: Option<usize>,
-    /// When it was made so often, another program sets it while it is not in force.
+    /// When it was made this often, another program sets it while it is not in force.
     then_theirs_at: Option<usize>,
     /// How long a connection lives; each of them follows the one before.
     life: Duration,

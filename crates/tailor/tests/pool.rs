@@ -11,7 +11,7 @@ use tailor::{
     completed, fit_given, measure_of,
 };
 
-/// One connection lives so long, and another one is opened every so often.
+/// One connection lives this long, and another one is opened every this often.
 const LIFE: Duration = Duration::from_secs(40);
 const EVERY: Duration = Duration::from_secs(5);
 const SAMPLE: Duration = Duration::from_millis(100);

@@ -24,8 +24,8 @@ use crate::time::Clock;
 use crate::tun::{Tun, TunReadiness};
 use crate::waiters::WaiterKey;
 
-/// The runtime's timers are exact to a millisecond. A paced packet is handed out so much before its
-/// time, so that a timer that is late delays no packet.
+/// The runtime's timers are exact to a millisecond. A paced packet is handed out this much before
+/// its time, so that a timer that is late delays no packet.
 const PACING_HORIZON: Duration = Duration::from_millis(2);
 
 /// Smallest MTU of an IPv4 path, in bytes (RFC 791 section 3.2).

@@ -219,7 +219,7 @@ impl<R: Read> Input<R> {
         &self.buffer[self.begin..self.end]
     }
 
-    /// Whether so many bytes are there; reads on where they are not.
+    /// Whether this many bytes are there; reads on where they are not.
     fn fill(&mut self, bytes: usize) -> Result<bool, PcapErrorKind> {
         match self.end - self.begin >= bytes {
             true => Ok(true),

@@ -217,7 +217,7 @@ const BY_A_QUEUE: &str = "No TCP setting helps, because each operation takes one
     with bufferbloat. In the program: several requests at once.";
 
 /// Whether the path itself takes that much longer than it could: nothing that is waited for was
-/// acknowledged meanwhile, and no delayed ACK takes so long.
+/// acknowledged meanwhile, and no delayed ACK takes this long.
 fn path_is_late(timeline: &Timeline) -> bool {
     let is_late = || {
         let (srtt, min_rtt) = (timeline.srtt()?, timeline.min_rtt()?);

@@ -67,7 +67,7 @@ impl Draft {
         }
     }
 
-    /// The proposed change saves so much of the time of an operation.
+    /// The proposed change saves this much of the time of an operation.
     pub(crate) fn saves(mut self, share: f64) -> Self {
         self.0.saves = Some(share.clamp(0.0, 1.0));
         self

@@ -62,7 +62,7 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
 
 /// The receiving program sleeps for longer than its kernel delays ACKs, and the window is large
 /// enough for what arrives meanwhile: the congestion window stops the sender until the timer has
-/// run out. Of so many segments a kernel acknowledges each second one at once where the program
+/// run out. Of this many segments a kernel acknowledges each second one at once where the program
 /// reads (see [`sparse_acks`]). A queue on the path lets ACKs through one after the other, for
 /// parts of what is in flight.
 fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
@@ -589,7 +589,7 @@ mod tests {
     use super::*;
     use base::{FlowKey, Instant};
 
-    /// A window of 100 segments in flight, of which each ACK is for so many, over 2 ms; the last
+    /// A window of 100 segments in flight, of which each ACK is for this many, over 2 ms; the last
     /// ACK before a look each 10 ms came at most `late` ms ago. The peer's window is never full.
     fn acked_by(segments: u64, late: u64) -> Timeline {
         let key = FlowKey {

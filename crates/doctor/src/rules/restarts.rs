@@ -81,7 +81,7 @@ impl Restarts {
 
     /// An answer comes later by what the restart takes, and who asked waits for the program too. A
     /// stream that nobody asks for loses only what its pauses cannot make good: a server that sends
-    /// so many bytes a second does it in bursts, and its next burst does not wait for the end of
+    /// this many bytes a second does it in bursts, and its next burst does not wait for the end of
     /// the last.
     pub(super) fn is_worth_a_setting(&self) -> bool {
         let of_burst = self.lost >= (self.time + self.thinks).mul_f64(RESTART_COST);

@@ -141,7 +141,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// Round trips in slow start until so many segments have left, beginning with `first`.
+/// Round trips in slow start until this many segments have left, beginning with `first`.
 fn doublings(segments: u64, first: u64) -> u32 {
     let mut window = first.max(1);
     let mut left = 1;

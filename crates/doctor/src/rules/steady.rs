@@ -483,8 +483,8 @@ mod tests {
         assert!(!follow(&growing(0.0)));
     }
 
-    /// Looks each 10 ms at 8 s in which so many segments are delivered per second from one loss to
-    /// the next, once a second.
+    /// Looks each 10 ms at 8 s in which this many segments are delivered per second from one loss
+    /// to the next, once a second.
     fn losing(rates: [u64; 8]) -> Timeline {
         let mut timeline = Timeline::new();
         let mut delivered = 0.0;

@@ -14,9 +14,9 @@ pub(crate) const SAMPLES_KEPT: usize = 4096;
 pub(crate) const MIN_SAMPLES: usize = 20;
 /// Shorter intervals give no verdict: a cork's 200 ms timer must fire several times in them.
 pub(crate) const MIN_INTERVAL: Duration = Duration::from_millis(1000);
-/// Timers fire late and first samples come late: so much of [`MIN_INTERVAL`] is enough.
+/// Timers fire late and first samples come late: this much of [`MIN_INTERVAL`] is enough.
 pub(crate) const INTERVAL_SLACK: f64 = 0.8;
-/// A flow should be seen for so many round trips; a verdict from less time is less sure.
+/// A flow should be seen for this many round trips; a verdict from less time is less sure.
 pub(crate) const ROUND_TRIPS_WANTED: u32 = 20;
 /// A vote of fewer samples is no vote.
 pub(crate) const MIN_VOTES: usize = 5;
@@ -37,7 +37,7 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 /// If the receiver answers at once, the segment is held for one of the two round trips of an
 /// operation: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
-/// A stall that comes and goes is there in each of so many parts of a watch, for this share of it
+/// A stall that comes and goes is there in each of this many parts of a watch, for this share of it
 /// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
 pub(crate) const STALL_PARTS: u32 = 4;
 pub(crate) const STALL_PART_SHARE: f64 = 0.1;
@@ -50,7 +50,7 @@ pub(crate) const DELAYED_ACK_ON_LONG_PATHS: Duration = Duration::from_millis(20)
 pub(crate) const SHORT_DELAYED_ACK: Duration = Duration::from_millis(2);
 /// ... this many times.
 pub(crate) const SHORT_DELAYED_ACK_RTTS: u32 = 5;
-/// An operation that waits for a delayed ACK takes no longer than its delay and so many kernel
+/// An operation that waits for a delayed ACK takes no longer than its delay and this many kernel
 /// ticks, beside the round trips (measured: 46 ms at 40 ms and a round trip of 1 ms).
 pub(crate) const DELAYED_ACK_TICKS: u32 = 2;
 /// Messages in more pieces are streams.
@@ -63,11 +63,11 @@ pub(crate) const DELAYED_ACKS_PER_SECOND: f64 = 4.0;
 pub(crate) const CORK_SHARE: f64 = 0.3;
 /// ... and where the option is off, a mark of the last write (`MSG_MORE`) for most of it.
 pub(crate) const MORE_SHARE: f64 = 0.6;
-/// A pause that the cork's timer may end was seen to last so long; less, for coarse samples.
+/// A pause that the cork's timer may end was seen to last this long; less, for coarse samples.
 pub(crate) const CORK_PAUSE: Duration = Duration::from_millis(120);
 /// Duration of the cork's timer at least (`TCP_RTO_MIN`); shorter pauses are the program's.
 pub(crate) const CORK_TIMER: Duration = Duration::from_millis(200);
-/// One such pause can be chance; so many are a timer.
+/// One such pause can be chance; this many are a timer.
 pub(crate) const CORK_PAUSES: usize = 3;
 /// More segments than these between two such pauses are a stream, not messages that wait.
 pub(crate) const CORK_SEGMENTS: u64 = 10;
@@ -103,12 +103,13 @@ pub(crate) const HOLDS_STILL: f64 = 1.0 - WINDOW_SHRINKS_BY;
 pub(crate) const AT_CAP: f64 = 0.9;
 /// A window without scaling.
 pub(crate) const UNSCALED_WINDOW: u32 = 65_535;
-/// Windows round down to whole segments: so much of 65535 has reached the end.
+/// Windows round down to whole segments: this much of 65535 has reached the end.
 pub(crate) const UNSCALED_SHARE: f64 = 0.9;
 /// A window-limited flow moves one window per round trip; from the receiver alone at least this
 /// share of it must arrive.
 pub(crate) const WINDOW_PER_RTT_SHARE: f64 = 0.6;
-/// Buffers are raised to at least so many times what they were: the need behind a limit is unknown.
+/// Buffers are raised to at least this many times what they were: the need behind a limit is
+/// unknown.
 pub(crate) const GROWTH: u64 = 4;
 /// Largest maximum that is proposed: enough for 10 Gbit/s and 200 ms, and it bounds one flow.
 pub(crate) const LARGEST_BUFFER: u64 = 256 << 20;
@@ -117,20 +118,20 @@ pub(crate) const USUAL_RMEM_MAX: u64 = 6 << 20;
 /// Third value of `tcp_wmem` where nothing larger is needed: the kernel's own default.
 pub(crate) const USUAL_WMEM_MAX: u64 = 4 << 20;
 
-/// A window that is so many times what the path holds stands in a queue of the path.
+/// A window that is this many times what the path holds stands in a queue of the path.
 pub(crate) const WINDOW_QUEUE: f64 = 1.5;
 /// ... and delays by at least this much: less is jitter.
 pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
-/// ... with so many segments out: fewer wait for delayed ACKs.
+/// ... with this many segments out: fewer wait for delayed ACKs.
 pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
 /// ... where ACKs come one after the other, as a queue lets segments out: in this share of the
-/// samples the last one is no older than the time that the rate gives so many segments.
+/// samples the last one is no older than the time that the rate gives this many segments.
 pub(crate) const ACKS_STEADY_SHARE: f64 = 0.6;
 /// One ACK for every other segment, and twice the time for jitter.
 pub(crate) const ACKS_STEADY_SEGMENTS: u64 = 4;
 /// Amount in flight in all but one of this many samples.
 pub(crate) const LEAST_OUT_PARTS: usize = 10;
-/// With so many segments out the smoothed round-trip time tells of a queue alone: the kernel
+/// With this many segments out the smoothed round-trip time tells of a queue alone: the kernel
 /// averages over the last eight ACKs or so, of which a delayed one is a small part of all.
 pub(crate) const SMOOTH_SEGMENTS: f64 = 100.0;
 /// ... where ACKs come so steadily: the bottleneck is never idle.
@@ -142,7 +143,7 @@ pub(crate) const CLOSED_ROUND_TRIPS: u32 = 4;
 pub(crate) const CLOSED_TIME: Duration = Duration::from_millis(100);
 /// ... in this share of the samples.
 pub(crate) const CLOSED_SHARE: f64 = 0.2;
-/// ... or for shorter times, where it opens to so many segments in between (measured: below one
+/// ... or for shorter times, where it opens to this many segments in between (measured: below one
 /// segment in 7 to 36 % of the samples with readers that pause, in none with prompt ones, whose
 /// buffers were as small).
 pub(crate) const MOVING_WINDOW_SEGMENTS: u32 = 4;
@@ -159,7 +160,7 @@ pub(crate) const PROBING_STOPPED: f64 = 0.06;
 pub(crate) const SPARSE_ACKS_SEGMENTS: f64 = 6.0;
 /// ... per round trip, of a window of at least
 pub(crate) const SPARSE_ACKS_PER_RTT: f64 = 4.0;
-/// ... so many segments: in a small one a few ACKs are all that there are.
+/// ... this many segments: in a small one a few ACKs are all that there are.
 pub(crate) const SPARSE_ACKS_WINDOW: u32 = 16;
 /// ... and so late: Linux delays an ACK by 40 ms at least, half of that in the mean.
 pub(crate) const SPARSE_ACKS_DELAY: Duration = Duration::from_millis(15);
@@ -185,11 +186,12 @@ pub(crate) const FIXED_BUFFER_SHARE: f64 = 0.3;
 pub(crate) const FULL_BUFFER: f64 = 0.9;
 /// The kernel's smallest send buffer, which `SO_SNDBUF` of 0 gives (`SOCK_MIN_SNDBUF`).
 pub(crate) const SMALLEST_SNDBUF: u32 = 4608;
-/// More in flight than so many bandwidth-delay products is a queue: a larger buffer only grows it.
+/// More in flight than this many bandwidth-delay products is a queue: a larger buffer only grows
+/// it.
 pub(crate) const QUEUED_BDPS: f64 = 2.5;
-/// BBR with so many products of the path in flight has what it needs.
+/// BBR with this many products of the path in flight has what it needs.
 pub(crate) const BBR_BDPS: f64 = 1.2;
-/// ... and at least so many segments: a window of so few cannot be called a queue.
+/// ... and at least this many segments: a window of so few cannot be called a queue.
 pub(crate) const FEW_SEGMENTS: u64 = 4;
 /// Memory that the kernel reserves per segment of MSS 1460 (`tcp_sndbuf_expand`).
 pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
@@ -207,13 +209,14 @@ pub(crate) const CPU_SHARE: f64 = 0.8;
 pub(crate) const SMALL_SEGMENT: f64 = 0.6;
 /// Fewer segments per second do not fill a core.
 pub(crate) const MANY_SEGMENTS_PER_SECOND: f64 = 2000.0;
-/// So many small segments per second fill a core whoever counts its time (a writer of 16 bytes with
-/// `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both cores).
+/// This many small segments per second fill a core whoever counts its time (a writer of 16 bytes
+/// with `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both cores).
 pub(crate) const FLOOD_SEGMENTS_PER_SECOND: f64 = 20_000.0;
 /// Segments below this share of the MSS are single records: at least four would have fitted.
 pub(crate) const RECORD_SEGMENT: f64 = 0.25;
-/// From so many records per second on, a wait of some milliseconds joins several; fewer are joined
-/// only at the price of a delay that somebody may notice (a game at 60 per second, keystrokes).
+/// From this many records per second on, a wait of some milliseconds joins several; fewer are
+/// joined only at the price of a delay that somebody may notice (a game at 60 per second,
+/// keystrokes).
 pub(crate) const MANY_RECORDS_PER_SECOND: f64 = 1000.0;
 /// Bytes of a block of records: "a little smaller than 8 K" (seed: Winsock, suggestion 1).
 pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
@@ -257,7 +260,7 @@ pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
 pub(crate) const TRAIN_TIME: Duration = Duration::from_millis(8);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
-/// A connection that begins with so many has had its initial window raised.
+/// A connection that begins with this many has had its initial window raised.
 pub(crate) const LARGE_INITIAL_WINDOW_PKTS: u32 = 20;
 /// A transfer of fewer round trips gains little from a larger initial window (three, less a tick).
 pub(crate) const STARTUP_ROUND_TRIPS: f64 = 2.8;
@@ -266,13 +269,13 @@ pub(crate) const SHORT_BUSY: Duration = Duration::from_secs(2);
 /// The transfer takes this many times what the bottleneck rate would need (measured 1.7 to 3.7 with
 /// 10 segments, 1.0 to 1.3 with 60).
 pub(crate) const STARTUP_SLOWDOWN: f64 = 1.4;
-/// While round trips take so many times the smallest one, the bottleneck is never idle.
+/// While round trips take this many times the smallest one, the bottleneck is never idle.
 pub(crate) const FULL_PATH_RTTS: u32 = 2;
 /// A program's time shows over so many connections that carry a question each.
 pub(crate) const THINKING_CONNECTIONS: usize = 5;
 /// A question or an answer of more segments takes the network its time.
 pub(crate) const QUESTION_SEGMENTS: u64 = 10;
-/// So many short connections show a habit.
+/// This many short connections show a habit.
 pub(crate) const SHORT_CONNECTIONS: usize = 2;
 /// Bounds of the proposed initial window; 60 was measured, more risks a burst loss.
 pub(crate) const PROPOSED_INITIAL_WINDOW: (u64, u64) = (20, 64);
@@ -353,7 +356,7 @@ pub(crate) const POLICED_QUEUE: Duration = Duration::from_micros(400);
 pub(crate) const POLICED_LOSS: f64 = 0.0005;
 /// Wait of written data behind earlier data that people notice.
 pub(crate) const UNSENT_BACKLOG: Duration = Duration::from_millis(200);
-/// An end that sends data at least so often may be asking questions.
+/// An end that sends data at least this often may be asking questions.
 pub(crate) const QUESTIONS_PER_SECOND: f64 = 1.0;
 /// A pause after which a box on the path may have forgotten the connection; the shortest timeouts
 /// of NATs and firewalls are half a minute, and shorter ones are set by hand.
@@ -362,7 +365,7 @@ pub(crate) const IDLE_BEFORE_CUT: Duration = Duration::from_secs(5);
 /// that (measured: 7 % where every second packet is 60 ms late, and 6 of 100 Mbit/s; 0.1 % where
 /// three of ten are 30 ms late, and the path is full).
 pub(crate) const OVERTAKEN_RETRANSMISSIONS: f64 = 0.01;
-/// ... with at least so many reordering events for each retransmission (measured: 0.25 where
+/// ... with at least this many reordering events for each retransmission (measured: 0.25 where
 /// windows are so small that several segments are retransmitted for one event).
 pub(crate) const OVERTAKEN_EVENTS: f64 = 0.1;
 /// ... where at least this share of what was retransmitted came back as D-SACK (measured: 0.44).
@@ -384,28 +387,28 @@ pub(crate) const STEADY_CUTS: f64 = 0.08;
 pub(crate) const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
 pub(crate) const SMALLEST_THRESHOLD: f64 = 2.0;
-/// From so many losses on, the rates between them tell whether a path drops at one rate.
+/// From this many losses on, the rates between them tell whether a path drops at one rate.
 pub(crate) const ONE_RATE_LOSSES: usize = 4;
-/// ... and from one fewer where so many segments are lost at a time.
+/// ... and from one fewer where this many segments are lost at a time.
 pub(crate) const LOST_TOGETHER: f64 = 4.0;
-/// Losses within so many round trips are one: a bucket that is empty stays so until the window is
+/// Losses within this many round trips are one: a bucket that is empty stays so until the window is
 /// cut, and a capture at the receiver sees each gap.
 pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
-/// So many cuts at one size are no chance.
+/// This many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 /// Rates are compared over steps of a round trip, and at least this,
 pub(crate) const STEADY_STEP: Duration = Duration::from_millis(30);
-/// ... of which there are at least so many; of more than that the newest are taken.
+/// ... of which there are at least this many; of more than that the newest are taken.
 pub(crate) const STEADY_STEPS: (u32, u32) = (12, 4096);
 /// In a round trip with this share more than usual more is sent than the path carries, or it has
 /// room (BBR sends a quarter more to find out).
 pub(crate) const EXCESS_SENT: f64 = 0.1;
 /// Largest share of the excess that arrives where the path bounds it.
 pub(crate) const EXCESS_PASSED: f64 = 0.3;
-/// ... as it does in so many round trips,
+/// ... as it does in this many round trips,
 pub(crate) const EXCESS_ROUNDS: usize = 3;
 /// ... and this share of those with more than usual (measured: 0.95 and more in front of a queue,
 /// 0.21 to 0.69 in front of a policer, which fills up with tokens while BBR probes for the
@@ -413,12 +416,12 @@ pub(crate) const EXCESS_ROUNDS: usize = 3;
 pub(crate) const EXCESS_KEPT: f64 = 0.25;
 /// BBR's probes show in round trips of at least this, of which looks see each one,
 pub(crate) const PROBING_RTT: Duration = Duration::from_millis(15);
-/// ... where so many round trips were seen, three cycles,
+/// ... where this many round trips were seen, three cycles,
 pub(crate) const PROBING_ROUNDS: usize = 24;
 /// ... of which the longest are longer by this share (a quarter more is sent, for one of them;
 /// measured: 0.17 behind a bottleneck, 0.03 at most where something else is the limit),
 pub(crate) const PROBING_SWING: f64 = 0.08;
-/// ... and come again after so many,
+/// ... and come again after this many,
 pub(crate) const PROBING_CYCLE: [usize; 4] = [7, 8, 9, 10];
 /// ... with this correlation (measured: 0.8 to 0.95; 0.3 at most else, or the same after any time).
 pub(crate) const PROBING_CORRELATION: f64 = 0.55;
@@ -442,6 +445,6 @@ pub(crate) const PORTS_TAKEN: f64 = 0.95;
 pub(crate) const RECEIVE_DROPS: u64 = 10;
 /// Fewer drops per packet that arrived do no harm: as for losses on the path.
 pub(crate) const RECEIVE_DROP_SHARE: f64 = 0.001;
-/// Connection tracking that drops so many packets or connections in a watch has no room; single
+/// Connection tracking that drops this many packets or connections in a watch has no room; single
 /// ones are lost to races.
 pub(crate) const CONNTRACK_DROPS: u64 = 10;

@@ -89,7 +89,7 @@ impl HostCosts {
         }
     }
 
-    /// A system call that copies so much.
+    /// A system call that copies this much.
     pub(crate) fn call(&self, bytes: u64) -> Duration {
         self.system_call + per_kib(self.copy_kib, bytes)
     }
@@ -123,7 +123,7 @@ impl PacketCost {
         }
     }
 
-    /// One of so many segments.
+    /// One of this many segments.
     #[inline]
     pub(crate) fn of(&self, segments: u32) -> Duration {
         match segments {

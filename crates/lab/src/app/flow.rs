@@ -101,7 +101,7 @@ impl Flow {
         }
     }
 
-    /// Counts operations of so much payload together towards the amount. The warm-up does not
+    /// Counts operations of this much payload together towards the amount. The warm-up does not
     /// count.
     #[inline]
     pub(super) fn on_done(&mut self, now: Instant, session: &Session, bytes: u64, count: u32) {

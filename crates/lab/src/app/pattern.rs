@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use base::Rng;
 use bytes::Bytes;
 
-/// After so many bytes the pattern repeats: a prime, so that no segment or buffer size divides it.
+/// After this many bytes the pattern repeats: a prime, so that no segment or buffer size divides
+/// it.
 const PERIOD_BYTES: u64 = 1_048_573;
 /// Longest piece that is handed over at once.
 pub(super) const PIECE_BYTES_MAX: u64 = 1 << 20;

@@ -24,17 +24,17 @@ use stream::{GiveRole, Receive, ReceiveSlowly, Send, SendPaced, TakeRole};
 /// A call, or several of one kind in a row. What is left of it stays in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Hands over so many bytes, at most the flow's piece per call.
+    /// Hands over this many bytes, at most the flow's piece per call.
     Write(u64),
     /// Hands over one piece and says that more follows at once.
     WriteMore(u64),
-    /// Hands over so many pieces of so many bytes in one call.
+    /// Hands over this many pieces of this many bytes in one call.
     WriteVector(u32, u64),
     /// Writes the byte that asks the server to send.
     WriteRole,
-    /// Reads a message of so many bytes, or the end of the stream in front of it.
+    /// Reads a message of this many bytes, or the end of the stream in front of it.
     Receive(u64),
-    /// Reads once, at most so much.
+    /// Reads once, at most this much.
     Read(u64),
     /// Reads to the end of the stream.
     Drain,
@@ -45,7 +45,7 @@ pub(super) enum Order {
     /// Waits until the writes are complete that were taken (Winsock), or all but a few: what a
     /// write that blocks does at its end.
     AwaitCompleted,
-    /// Waits until, with so many bytes unacknowledged at most, some of so many can be written.
+    /// Waits until, with this many bytes unacknowledged at most, some of this many can be written.
     AwaitRoom(base::Bytes, u64),
     /// Corks or uncorks.
     Cork(bool),

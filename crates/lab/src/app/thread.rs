@@ -73,7 +73,7 @@ enum Closing {
 /// How a turn ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// One system call was made, which copied so many bytes.
+    /// One system call was made, which copied this many bytes.
     Called(u64),
     /// It waits for an event.
     Blocked,
@@ -87,7 +87,7 @@ pub(super) enum Turn {
 
 /// Outcome of one call.
 enum Call {
-    /// It returned, having copied so much.
+    /// It returned, having copied this much.
     Returned(Done, u64),
     /// The rest of the order takes another call.
     Partly(Order, Part, u64),

@@ -207,7 +207,7 @@ fn proposals_are_values_that_the_settings_take() {
                 other => panic!("{other:?}"),
             }
         }
-        // Whoever follows them is told no more, and so many connections fill the path.
+        // Whoever follows them is told no more, and this many connections fill the path.
         let after = path.rows(&changed);
         assert!(after.iter().all(|row| row.standing != Standing::Below));
         let Reach { send, receive } = path.reach(&changed);

@@ -126,8 +126,8 @@ pub fn compare<E>(
     Ok(found)
 }
 
-/// Takes back what so many comparisons would find by chance: of 500 equal cells one in twenty has a
-/// p-value below 5 % (the procedure of Benjamini and Hochberg 1995).
+/// Takes back what this many comparisons would find by chance: of 500 equal cells one in twenty has
+/// a p-value below 5 % (the procedure of Benjamini and Hochberg 1995).
 fn hold_to_false_share(cells: &mut [CellComparison]) {
     let enough = |cell: &&CellComparison| cell.judgement != Difference::TooFewRuns;
     let mut p_values: Vec<f64> = cells

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::outcome::{Caveat, Outcome};
 
-/// So many different causes are kept, of so many characters each; a sweep has a handful.
+/// This many different causes are kept, of this many characters each; a sweep has a handful.
 const CAUSES_MAX: usize = 100;
 const CAUSE_CHARS_MAX: usize = 200;
 /// Stands for the others.

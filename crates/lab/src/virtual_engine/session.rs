@@ -215,8 +215,8 @@ impl VirtualSession {
     }
 
     /// Looks at both hosts for `time`, at random times of which `interval` is the mean distance;
-    /// `stop` ends it early. Where that is a few milliseconds, what arrives is looked at so often,
-    /// and all else at [`SAMPLE_INTERVAL`].
+    /// `stop` ends it early. Where that is a few milliseconds, what arrives is looked at this
+    /// often, and all else at [`SAMPLE_INTERVAL`].
     ///
     /// # Errors
     /// Why a program ended before its time.

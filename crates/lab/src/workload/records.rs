@@ -127,7 +127,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// From one write to the next, so long after the first one; `None` where each follows as soon
+    /// From one write to the next, this long after the first one; `None` where each follows as soon
     /// as the one before is done.
     #[must_use]
     pub fn gap(&self, elapsed: Duration) -> Option<Duration> {

@@ -47,7 +47,7 @@ impl Lock {
 
 impl Drop for Lock {
     /// Closing the file is not enough: a process that another thread is just starting shares it
-    /// until it runs its program, and would hold the lock so long.
+    /// until it runs its program, and would hold the lock this long.
     fn drop(&mut self) {
         flock(&self.directory, FlockOperation::Unlock).ok();
     }

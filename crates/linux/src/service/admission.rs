@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// Addresses whose penalties are remembered; beyond, further ones go free.
 const PENALTIES_MAX: usize = 65_536;
-/// Time from one forgetting of old penalties to the next where there are so many.
+/// Time from one forgetting of old penalties to the next where there are this many.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
 /// Below this a penalty is remembered and not enforced.
 const PENALTY_MIN: Duration = Duration::from_secs(15);
@@ -65,7 +65,7 @@ impl Default for MaxStartups {
 }
 
 impl MaxStartups {
-    /// Percent with which a connection is dropped where so many are at their opening.
+    /// Percent with which a connection is dropped where this many are at their opening.
     fn drop_percent(self, present: u32) -> u32 {
         let Self { start, rate, full } = self;
         match present {
@@ -147,7 +147,7 @@ pub(super) enum Verdict {
     InPlaceOfAny,
     /// Admit in place of the one of its address that has waited longest.
     InPlaceOfOwn,
-    /// The address has to wait so long.
+    /// The address has to wait this long.
     Penalty(Duration),
 }
 

@@ -9,11 +9,11 @@ use super::channel::harmless;
 use crate::error::{Error, Result};
 use crate::workload::{Interval, Summary};
 
-/// A server counts a write when it has arrived, this end when the call has returned: so much of
+/// A server counts a write when it has arrived, this end when the call has returned: this much of
 /// each connection may be in between.
 const UNCOUNTED_BYTES: u64 = 1 << 20;
 /// A server's clock starts and stops at other instants than this end's: what it received may have
-/// come in so much less time than it was sent in, a share and some more, and never in less than a
+/// come in this much less time than it was sent in, a share and some more, and never in less than a
 /// quarter.
 const TIME_SHARE: f64 = 0.8;
 const TIME_SLACK_S: f64 = 0.5;

@@ -35,7 +35,7 @@ const IDLE_PINGS: u64 = 10;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Time for the server to send its summary after this end is done.
 const SUMMARY_TIME_MAX: Duration = SILENCE_MAX;
-/// A run that is measured in bytes or operations is given up where so long none passes.
+/// A run that is measured in bytes or operations is given up where this long none passes.
 const STANDSTILL_MAX: Duration = Duration::from_secs(60);
 
 /// A server that has let us in.
@@ -92,7 +92,7 @@ impl BenchOutcome {
 
 /// Why an attempt to open a connection failed.
 enum Attempt {
-    /// Another one may succeed; so many are worth it.
+    /// Another one may succeed; this many are worth it.
     Again(Error, u32),
     Final(Error),
 }

@@ -1,6 +1,6 @@
 //! The last counters of connections, as the kernel tells them when it takes a socket down.
 //!
-//! The kernel keeps only so many of these messages for us. Where every connection counts, however
+//! The kernel keeps only this many of these messages for us. Where every connection counts, however
 //! short, a thread takes them all the time, whatever the watch is busy with.
 
 use std::sync::atomic::{AtomicBool, Ordering};

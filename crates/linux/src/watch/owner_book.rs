@@ -30,7 +30,7 @@ const CPU_TIME_AGE: Duration = Duration::from_millis(2);
 /// Each held process costs a descriptor.
 const HELD_PROCESSES_MAX: usize = 256;
 
-/// Options of so many sockets are read anew in each watch. Those of more are taken over from the
+/// Options of this many sockets are read anew in each watch. Those of more are taken over from the
 /// last one until they are so old, and up to as much again, so that not all are read at once.
 const OPTIONS_READ_ANEW: usize = 500;
 const OPTIONS_AGE: Duration = Duration::from_secs(30);
@@ -175,7 +175,7 @@ impl OwnerBook {
         self.near.extend(pid);
     }
 
-    /// Takes only its part of the time for looking through `/proc`: so many watches do.
+    /// Takes only its part of the time for looking through `/proc`: this many watches do.
     pub(super) const fn note_watches(&mut self, watches: u32) {
         self.watches = watches;
     }

@@ -136,7 +136,7 @@ impl<'s> Flow<'s> {
         usize::try_from(left.min(write_size)).unwrap_or(usize::MAX)
     }
 
-    /// Counts operations of so much payload together. The warm-up does not count.
+    /// Counts operations of this much payload together. The warm-up does not count.
     pub(crate) fn on_done(&mut self, bytes: u64, count: u32) {
         if self.session.is_measuring() {
             self.counted_bytes += bytes;

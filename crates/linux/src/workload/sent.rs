@@ -72,7 +72,7 @@ impl Sent {
         sum.checked_div(self.rtts.saturating_sub(closed.rtts))
     }
 
-    /// How sending went since `last` on so many connections; `None` where nothing was sent.
+    /// How sending went since `last` on this many connections; `None` where nothing was sent.
     pub(super) fn sending_since(
         self,
         last: Self,

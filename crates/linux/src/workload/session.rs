@@ -102,7 +102,7 @@ impl Session {
         Self::default()
     }
 
-    /// A session that is cut off when so much payload has passed, both directions together.
+    /// A session that is cut off when this much payload has passed, both directions together.
     #[must_use]
     pub fn with_byte_limit(bytes: u64) -> Self {
         Self {

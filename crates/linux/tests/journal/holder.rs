@@ -189,7 +189,7 @@ fn holder() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Puts a file system of so many KiB on a directory, visible to the calling thread only.
+/// Puts a file system of this many KiB on a directory, visible to the calling thread only.
 pub(crate) fn mount_small(directory: &Path, kib: u32) {
     // SAFETY: the thread was made for this test and shares nothing that depends on its mounts.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();

@@ -28,7 +28,7 @@ use witness::Witness;
 
 /// Scripts that run at once; they wait most of the time.
 const THREADS: usize = 48;
-/// So many tries hold, of [`TRIES`] that count.
+/// This many tries hold, of [`TRIES`] that count.
 const HELD_MIN: usize = 3;
 /// Tries that count, at most: what is settled is not tried any more.
 const TRIES: usize = 4;

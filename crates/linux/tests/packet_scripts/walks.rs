@@ -73,7 +73,7 @@ fn walk(seed: u64) -> Walked {
 
 /// Seeds that are walked where `WALKS` names no others, as in `WALKS=300..600`.
 const WALKS: Range<u64> = 0..100;
-/// So many of a hundred walks may differ: docs/behaviours.md says in what.
+/// This many of a hundred walks may differ: docs/behaviours.md says in what.
 const DIFFERENT_MAX: usize = 30;
 /// Walks at once; they wait most of the time.
 const THREADS: usize = 48;

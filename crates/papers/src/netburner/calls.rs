@@ -147,7 +147,7 @@ impl Netburner<'_> {
         self.ReadWithTimeout(fd, buffer, 0)
     }
 
-    /// As [`read`](Self::read), for so many ticks at most; 0 for ever.
+    /// As [`read`](Self::read), for this many ticks at most; 0 for ever.
     pub fn ReadWithTimeout(&mut self, fd: i32, buffer: &mut [u8], timeout: u16) -> Call {
         let Some(id) = self.sockets.id(fd) else {
             return Poll::Ready(TCP_ERR_NOSUCH_SOCKET);

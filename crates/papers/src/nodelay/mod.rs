@@ -45,7 +45,8 @@ pub enum Handing {
 }
 
 impl Handing {
-    /// Calls that hand over a message of so many pieces: its buffers, in the words of the document.
+    /// Calls that hand over a message of this many pieces: its buffers, in the words of the
+    /// document.
     #[must_use]
     pub const fn calls(self, pieces: usize) -> usize {
         match self {

@@ -10,7 +10,7 @@ use base::Instant;
 use linux::{Clock, Error, Result};
 use socket2::SockRef;
 
-/// One client at a time is served; one that says nothing, or reads nothing, for so long is sent
+/// One client at a time is served; one that says nothing, or reads nothing, for this long is sent
 /// away.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most bytes per read.

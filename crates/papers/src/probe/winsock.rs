@@ -69,7 +69,8 @@ pub(super) const BLOCKS: Probe = Probe {
 };
 
 const PORT: u16 = 5201;
-/// A wait of so much is a timer's: a round trip and the time of a block on the wire are below 3 ms.
+/// A wait of this much is a timer's: a round trip and the time of a block on the wire are below 3
+/// ms.
 const STALL: Duration = Duration::from_millis(20);
 /// Longer than any of what is tried here.
 const END: Duration = Duration::from_secs(60);

@@ -90,7 +90,8 @@ fn a_finished_message_is_one_segment() {
         change(&mut spec);
         let shown = format!("{spec:?}");
         let (run, visit) = run(&server, spec);
-        // What is corked leaves after 200 ms at the latest, and the client may not run for so long.
+        // What is corked leaves after 200 ms at the latest, and the client may not run for this
+        // long.
         let one_each = 50..=52;
         let segments = run.data_segments.expect("Linux counts them");
         assert!(
@@ -142,7 +143,7 @@ fn plain_writes_wait_for_the_delayed_ack() {
     let server = server(30, REPLY_BYTES);
     let (run, visit) = run(&server, client_spec(&server));
     let stalled = run.responses_ns.count_between(20_000_000, u64::MAX);
-    // Nearly all; but where the client does not run for so long, the timer expires unseen.
+    // Nearly all; but where the client does not run for this long, the timer expires unseen.
     assert!(stalled > 25, "{stalled} of 50");
     let segments = run.data_segments.expect("Linux counts them");
     assert!((75..=250).contains(&segments), "{segments}");

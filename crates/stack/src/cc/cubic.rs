@@ -37,7 +37,7 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     /// Lowest round-trip time, in microseconds; 0: there was none.
     delay_min: u64,
-    /// One packet is gained for so many acknowledged.
+    /// One packet is gained for this many acknowledged.
     every: u32,
     /// The window when `every` was computed, and the tick; 0: it was not.
     computed_window: u32,

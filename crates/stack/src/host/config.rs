@@ -202,7 +202,7 @@ pub enum Event {
     Readable,
     /// A write was refused or cut short, and there is room again.
     Writable,
-    /// A write of Winsock semantics is complete, in order: so many since the last event.
+    /// A write of Winsock semantics is complete, in order: this many since the last event.
     Completed(u32),
     /// The connection ended in order: both sides closed.
     Closed,

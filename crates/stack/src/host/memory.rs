@@ -49,7 +49,7 @@ impl Held {
         sent: 0,
     };
 
-    /// The same with so much received data; `None`: it is as much.
+    /// The same with this much received data; `None`: it is as much.
     #[inline]
     pub(super) const fn with_received(self, bytes: u64) -> Option<Self> {
         let received = clamped(bytes);
@@ -59,7 +59,7 @@ impl Held {
         Some(Self { received, ..self })
     }
 
-    /// The same with so much written data; `None`: it is as much.
+    /// The same with this much written data; `None`: it is as much.
     #[inline]
     pub(super) const fn with_sent(self, bytes: u64) -> Option<Self> {
         let sent = clamped(bytes);
@@ -195,7 +195,7 @@ impl Memory {
         self.used.saturating_add(PLENTY_BYTES) <= self.budget.pressure_bytes
     }
 
-    /// The same for a write of so many bytes.
+    /// The same for a write of this many bytes.
     pub(crate) const fn is_plenty_for(&self, bytes: u64) -> bool {
         bytes <= PLENTY_BYTES && self.is_plenty()
     }
@@ -218,7 +218,7 @@ impl Memory {
         }
     }
 
-    /// Bytes that a connection that holds `held` may write of so many; all of them where it may
+    /// Bytes that a connection that holds `held` may write of this many; all of them where it may
     /// write more.
     pub(crate) fn room_to_write(&self, held: Held, wanted: u64) -> u64 {
         let free = self.budget.pressure_bytes.saturating_sub(self.used);
@@ -265,7 +265,7 @@ impl Memory {
         self.search.slots(all)
     }
 
-    /// A search has looked at so many of all slots; it gave something back or not.
+    /// A search has looked at this many of all slots; it gave something back or not.
     pub(super) fn on_searched(&mut self, now: Instant, looked: u32, all: u32, has_given: bool) {
         self.search.on_searched(now, looked, all, has_given);
     }

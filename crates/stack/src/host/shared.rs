@@ -258,7 +258,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Whether there is one more of so many per second, of which `burst` may come at once; it is
+    /// Whether there is one more of this many per second, of which `burst` may come at once; it is
     /// used then.
     pub(crate) fn take(&mut self, now: Instant, per_second: u32, burst: u32) -> bool {
         let Some(spacing) = Duration::from_secs(1).checked_div(per_second) else {

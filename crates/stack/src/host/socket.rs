@@ -216,7 +216,7 @@ impl Socket {
         shared.memory.has_room_to_write(self.memory_held)
     }
 
-    /// Whether it holds more than so much memory.
+    /// Whether it holds more than this much memory.
     pub(crate) const fn holds_more_than(&self, much: u64) -> bool {
         self.memory_held.total() > much
     }
@@ -227,7 +227,7 @@ impl Socket {
         self.is_orphan && shared.memory.is_exhausted() && self.memory_held.is_much_for_an_orphan()
     }
 
-    /// From now on it holds so much memory with received data.
+    /// From now on it holds this much memory with received data.
     #[inline]
     pub(crate) fn hold_received(&mut self, shared: &mut Shared, bytes: u64) {
         if let Some(held) = self.memory_held.with_received(bytes) {
@@ -235,7 +235,7 @@ impl Socket {
         }
     }
 
-    /// From now on it holds so much memory with written data.
+    /// From now on it holds this much memory with written data.
     #[inline]
     pub(crate) fn hold_sent(&mut self, shared: &mut Shared, bytes: u64) {
         if let Some(held) = self.memory_held.with_sent(bytes) {
@@ -248,7 +248,7 @@ impl Socket {
         self.memory_held = held;
     }
 
-    /// From now on it holds so many buffers of the pool with received and with sent data.
+    /// From now on it holds this many buffers of the pool with received and with sent data.
     pub(crate) fn hold_buffers(&self, shared: &mut Shared, received: u32, sent: u32) {
         shared.pool.set_held(self.id, received, sent);
     }

@@ -83,7 +83,7 @@ fn segment(packet: &Packet) -> &Segment {
     packet.segment().unwrap()
 }
 
-/// A server with a connection, whose client has so many GSO packets on the way.
+/// A server with a connection, whose client has this many GSO packets on the way.
 fn with_gso_packets(count: usize) -> (Two, SocketId, Vec<Packet>) {
     let profile = linux_6_18();
     let mut two = Two::new(&profile);

@@ -286,7 +286,7 @@ impl LossRecovery {
             pass.is_dsack_of_probe = true;
         }
         if exceeds_sent {
-            // We never sent so much twice: the network doubled it, or the peer lies.
+            // We never sent this much twice: the network doubled it, or the peer lies.
             return;
         }
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);

@@ -44,7 +44,7 @@ pub(super) struct RateSampler {
     delivered_ce: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// Samples are limited by the application until so much is delivered.
+    /// Samples are limited by the application until this much is delivered.
     app_limited_until: Mark,
     /// The last sample that says something of the path.
     last: Option<Last>,

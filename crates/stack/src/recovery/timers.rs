@@ -87,7 +87,7 @@ impl LossRecovery {
             && self.state != CongestionState::Cwr
             && self.board.sacked() >= self.settings.recovery.dupack_threshold
         {
-            // So many duplicates and still a timeout: the degree of reordering is too high.
+            // This many duplicates and still a timeout: the degree of reordering is too high.
             self.reordering = self.reordering.min(self.settings.recovery.dupack_threshold);
         }
         self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);

@@ -212,7 +212,7 @@ impl DelayedAck {
         }
     }
 
-    /// Whether so much unacknowledged data is acknowledged at once.
+    /// Whether this much unacknowledged data is acknowledged at once.
     pub(super) fn is_much(&self, unacknowledged: u64, segment: u32) -> bool {
         match self.settings.acks.every {
             AckEvery::MoreThanSegments(count) => {

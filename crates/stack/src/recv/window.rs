@@ -155,7 +155,8 @@ impl Window {
         self.clamp_asked = clamp.unwrap_or(u32::MAX);
     }
 
-    /// The buffer grew so that a window of so many bytes can be offered (Linux `tcp_set_rcvlowat`).
+    /// The buffer grew so that a window of this many bytes can be offered (Linux
+    /// `tcp_set_rcvlowat`).
     pub(super) fn raise_clamp(&mut self, bytes: u32) {
         if self.clamp > 0 {
             self.clamp = self.clamp.max(bytes);

@@ -15,7 +15,7 @@ const PENDING_MAX: usize = 1024;
 pub(super) struct Sends {
     /// End of each send, as offset; its length follows.
     sends: VecDeque<(u64, u64)>,
-    /// So many of them, the oldest, are complete.
+    /// This many of them, the oldest, are complete.
     completed: usize,
     /// Their bytes.
     completed_bytes: u64,

@@ -99,8 +99,8 @@ impl Ledger {
         self.unsent.front().is_some_and(|head| head.is_small)
     }
 
-    /// The first unsent packet takes up to so many bytes of the one behind it, and all marks of one
-    /// that it takes as a whole.
+    /// The first unsent packet takes up to this many bytes of the one behind it, and all marks of
+    /// one that it takes as a whole.
     pub(super) fn grow_head(&mut self, bytes: u64) {
         let Some(&next) = self.unsent.get(1) else {
             return;
@@ -178,7 +178,7 @@ impl Ledger {
         self.is_closed = true;
     }
 
-    /// `outgoing` left for the first time, as so many segments; `is_pushed`: a write ended
+    /// `outgoing` left for the first time, as this many segments; `is_pushed`: a write ended
     /// with it.
     pub(super) fn on_sent(
         &mut self,

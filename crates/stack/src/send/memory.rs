@@ -2,8 +2,8 @@
 
 use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 
-/// Linux charges each packet in memory so much beside its payload (rule 5.2: descriptor and header
-/// reserve of a kernel without tunnels).
+/// Linux charges each packet in memory this much beside its payload (rule 5.2: descriptor and
+/// header reserve of a kernel without tunnels).
 pub(super) const PACKET_OVERHEAD_BYTES: u64 = 832;
 /// Largest memory of the records of a packet; an mbuf of `FreeBSD` takes as much (`MSIZE`).
 pub(super) const SMALL_PACKET_BYTES: u64 = 256;
@@ -110,8 +110,8 @@ impl BufferSize {
         is_in_force && self.grow_to(linux_bytes(env).min(buffer.max.into()))
     }
 
-    /// `FreeBSD`'s rule for a buffer with so many bytes, where it is in force: at most one step per
-    /// ACK. Whether the size is another now.
+    /// `FreeBSD`'s rule for a buffer with this many bytes, where it is in force: at most one step
+    /// per ACK. Whether the size is another now.
     pub(super) fn expand_as_freebsd(
         &mut self,
         memory: &SendMemory,

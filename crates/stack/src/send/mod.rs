@@ -201,7 +201,7 @@ impl Sender {
         self.sends.as_ref().map_or(0, Sends::pending)
     }
 
-    /// So many bytes of data more are acknowledged: releases them. Returns how many sends of
+    /// This many bytes of data more are acknowledged: releases them. Returns how many sends of
     /// Winsock became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
         self.size.look_at(env);

@@ -228,7 +228,7 @@ impl Bench {
         self.sender.on_sent(self.now, outgoing);
     }
 
-    /// So many bytes in all are acknowledged: what leaves then.
+    /// This many bytes in all are acknowledged: what leaves then.
     fn ack(&mut self, bytes: u64) -> String {
         self.on_ack(1 + bytes);
         self.send()

@@ -15,7 +15,7 @@ use crate::progress::{Mark, Progress};
 /// woken for every acknowledged segment otherwise.
 const BSD_LOW_WATER_BYTES: u64 = 2048;
 
-/// So many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
+/// This many times its size a send buffer may take in memory (`FreeBSD` `sb_efficiency`).
 const MEMORY_FACTOR: u64 = 8;
 
 /// Result of a write.

@@ -462,7 +462,7 @@ impl Connection {
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that so many bytes leave, and returns when they are to leave.
+    /// Notes that this many bytes leave, and returns when they are to leave.
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
         let rate = self.recovery.pacing_rate();
         let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;

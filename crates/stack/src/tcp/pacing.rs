@@ -38,7 +38,7 @@ impl Pacer {
         self.next = self.next.max(now);
     }
 
-    /// So many bytes leave at `rate`; returns when (Linux `tcp_update_skb_after_send`: time that
+    /// This many bytes leave at `rate`; returns when (Linux `tcp_update_skb_after_send`: time that
     /// was not used counts up to half a packet).
     pub(super) fn spread(&mut self, now: Instant, bytes: u32, rate: Rate) -> Instant {
         let (mut time, _) = rate.serialize(bytes.into(), 0);

@@ -14,7 +14,7 @@ use crate::mtu::{MtuState, ProbeConditions, TooBig};
 use crate::progress::Mark;
 use crate::send::{Outgoing, SegmentSizes};
 
-/// Less payload in a full segment is taken as so much: a peer that announces an MSS of 1 costs
+/// Less payload in a full segment is taken as this much: a peer that announces an MSS of 1 costs
 /// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
 pub(super) const MSS_MIN: u32 = 36;
 

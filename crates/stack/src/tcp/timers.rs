@@ -103,7 +103,8 @@ impl Connection {
         self.output(now, shared);
     }
 
-    /// RFC 9293 section 3.8.3: after so many retransmissions, or so long, the peer counts as gone.
+    /// RFC 9293 section 3.8.3: after this many retransmissions, or this long, the peer counts as
+    /// gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let stalled = self.stall.lasts(now);
         let life = &self.settings.life;

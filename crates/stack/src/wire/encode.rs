@@ -24,7 +24,7 @@ const PACKET_BYTES_MAX: u64 = 65_535;
 pub enum EncodeError {
     /// Its addresses are of different IP versions.
     MixedVersions,
-    /// Its TCP options take so many bytes; a header has room for 40.
+    /// Its TCP options take this many bytes; a header has room for 40.
     OptionsTooLong(u32),
     /// The packet has this many bytes; an IP packet has at most 65535.
     TooLong(u64),

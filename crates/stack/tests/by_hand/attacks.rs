@@ -228,7 +228,7 @@ impl Bound {
         }
     }
 
-    /// Whether so much work was done for so many packets and answers.
+    /// Whether this much work was done for this many packets and answers.
     pub(crate) fn check_work(&self, scene: &Scene) {
         let work = scene.work.load(Ordering::Relaxed);
         let most = (scene.packets + 20) * self.work_per_packet + 3 * scene.answers;

@@ -46,7 +46,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// One with room for so many attackers.
+    /// One with room for this many attackers.
     pub(crate) fn new(profile: &Profile, attackers: usize) -> Self {
         let mut bench = Bench::new(profile);
         let listener = bench.listen_with(profile, BACKLOG, true);
@@ -76,7 +76,7 @@ impl Crowd {
         peer
     }
 
-    /// So many attackers more, whose connections the program accepts.
+    /// This many attackers more, whose connections the program accepts.
     pub(crate) fn open(&mut self, count: usize, options: SegmentOptions) {
         for _ in 0..count {
             let peer = self.stranger();

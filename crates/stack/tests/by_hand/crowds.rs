@@ -64,8 +64,8 @@ impl CrowdRow {
         }
     }
 
-    /// So many packets of timers, or of a queue that is full, may come in front beside those of the
-    /// batch.
+    /// This many packets of timers, or of a queue that is full, may come in front beside those of
+    /// the batch.
     const fn ahead(self, ahead: u64) -> Self {
         Self {
             ahead: BATCH + ahead,
@@ -79,7 +79,7 @@ impl CrowdRow {
         self.ahead(attackers)
     }
 
-    /// Up to so many connections at once.
+    /// Up to this many connections at once.
     const fn connections(self, connections: u64) -> Self {
         Self {
             holds: Holds {
@@ -354,7 +354,7 @@ fn orphans(crowd: &mut Crowd) {
     crowd.fill(4096);
     crowd.each(|crowd, _, id| crowd.bench.host.close(crowd.bench.now, id));
     crowd.pass(secs(7200), true);
-    // RFC 9293 lets a peer hold a connection for ever; whoever has closed does not wait so long.
+    // RFC 9293 lets a peer hold a connection for ever; whoever has closed does not wait this long.
     assert_eq!(crowd.bench.host.sockets().count(), 2);
 }
 

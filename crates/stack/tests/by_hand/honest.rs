@@ -53,7 +53,7 @@ impl Honest {
         }
     }
 
-    /// From now on time counts by `clock`, for so many requests, and as many on a host with
+    /// From now on time counts by `clock`, for this many requests, and as many on a host with
     /// `profile` that nobody attacks.
     pub(crate) fn set_clock(&mut self, clock: fn() -> u64, requests: usize, profile: &Profile) {
         let mut bench = Bench::new(profile);

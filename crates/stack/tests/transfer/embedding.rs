@@ -15,7 +15,7 @@ use tcptailor_stack::{Config, Host, HostConfig, ListenOptions, Secret, WriteFlag
 
 use crate::common::{PORT, Pair, client_ip, server_addr, server_ip};
 
-/// A window of so many packets, whatever happens.
+/// A window of this many packets, whatever happens.
 #[derive(Debug)]
 struct Constant {
     packets: u32,

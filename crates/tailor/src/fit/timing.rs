@@ -10,7 +10,7 @@ use super::{ACTS_AFTER, ACTS_AFTER_RTTS, FitOptions};
 use crate::observed::Answered;
 use crate::subject::Look;
 
-/// A look of an experiment lasts so many of the pauses between the program's messages.
+/// A look of an experiment lasts this many of the pauses between the program's messages.
 const PAUSES: u32 = 3;
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const DRAINS_AFTER_RTTS: u32 = 8;
 
 /// Data sent between two pauses is a block, not a message, from this size per look.
 const BLOCKS_BYTES_MIN: u64 = 100_000;
-/// A program pauses where nothing is sent for so long; its pauses are few where a look holds no
+/// A program pauses where nothing is sent for this long; its pauses are few where a look holds no
 /// more than these, and waited for up to a bound.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSES_MIN: u32 = 6;
@@ -39,7 +39,7 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Waiting for so long at least until a change shows.
+    /// Waiting for this long at least until a change shows.
     pub(super) fn with_settle(self, least: Duration) -> Self {
         Self {
             settle: self.settle.max(least),
@@ -48,7 +48,7 @@ impl Timing {
     }
 }
 
-/// On a new connection a timeout is backed off so often, from its first value, until what acts on
+/// On a new connection a timeout is backed off this often, from its first value, until what acts on
 /// timeouts has acted: Linux probes the MTU from the fourth on (`tcp_write_timeout`,
 /// `tcp_retries1`).
 const BACKOFFS: u32 = 5;
@@ -137,7 +137,7 @@ pub(super) fn pause_between_blocks(
         .map(|pause| pause.min(PAUSE_MAX))
 }
 
-/// A look that lasts beyond a pause of which so much has passed.
+/// A look that lasts beyond a pause of which this much has passed.
 pub(super) fn past(pause: Duration, observe: Duration) -> Duration {
     (pause * PAUSES + observe).min(WAIT_MAX)
 }

@@ -9,7 +9,7 @@ use super::Flows;
 /// A shorter silence is none: a delayed ACK takes up to 200 ms on some hosts, and no retransmission
 /// timeout of Linux is shorter (`TCP_RTO_MIN`).
 const STALL_MIN: Duration = Duration::from_millis(200);
-/// ... and so many round trips may pass.
+/// ... and this many round trips may pass.
 const STALL_RTTS: u32 = 2;
 
 /// Share of the time with data to deliver in which it was stalled; `None` without such a time.

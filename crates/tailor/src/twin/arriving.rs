@@ -31,7 +31,7 @@ const TRAIN_EXCESS_SEGMENTS: f64 = 0.6;
 const CREST_SEGMENTS_MIN: f64 = 6.0;
 /// The same of segments that are acknowledged, two at a time or more.
 const CREST_ACKED_MIN: f64 = 12.0;
-/// A receiver whose segments hold so much of what arrived counts each of them.
+/// A receiver whose segments hold this much of what arrived counts each of them.
 const COUNTED_SHARE: f64 = 0.9;
 /// Fewer pairs of samples show none.
 const CREST_PAIRS_MIN: usize = 40;
@@ -179,7 +179,7 @@ fn reached(rates: &[f64], share: f64) -> Option<f64> {
         .filter(|_| rates.len() >= CREST_PAIRS_MIN)
 }
 
-/// The rates between any sample and the next one that is at least so much later, in bit/s; the
+/// The rates between any sample and the next one that is at least this much later, in bit/s; the
 /// largest first.
 fn rates_over(points: &[(f64, f64)], time: f64) -> Vec<f64> {
     let mut later = points.iter().peekable();

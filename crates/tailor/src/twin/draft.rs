@@ -17,9 +17,9 @@ use crate::subject::{Look, Subject};
 /// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty
 /// runs.
 const PACKETS_MAX: f64 = 15_000.0;
-/// So many times as many in a run with a change, of which there are few.
+/// This many times as many in a run with a change, of which there are few.
 const CHANGE_FACTOR: f64 = 6.0;
-/// No look at a twin is shorter: so many round trips, and this time.
+/// No look at a twin is shorter: this many round trips, and this time.
 const LOOK_MIN: Duration = Duration::from_millis(400);
 const LOOK_RTTS_MIN: f64 = 30.0;
 
@@ -171,7 +171,7 @@ impl Draft {
         })
     }
 
-    /// The same as [`Draft::run`] without changes, where it carries no more than so many packets;
+    /// The same as [`Draft::run`] without changes, where it carries no more than this many packets;
     /// `None` where it would carry more: it is far from what was seen, and takes long.
     pub(super) fn run_within(
         &self,

@@ -16,21 +16,21 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 const PACKETS_MAX: f64 = 800_000.0;
 const RUN_COSTS: f64 = 1000.0;
 /// Small messages tell a slow path from hosts that have other work to do only by little, and few
-/// paths are slower than this; each factor of e below it has to be worth so many units.
+/// paths are slower than this; each factor of e below it has to be worth this many units.
 const SLOW_BPS: f64 = 100e6;
 const SLOW_WEIGHT: f64 = 0.8;
-/// A run that carries so many times what was seen, and this beside it, is far off.
+/// A run that carries this many times what was seen, and this beside it, is far off.
 const CARRIED_FACTOR: f64 = 2.5;
 const CARRIED_MIN: f64 = 3000.0;
-/// Rates that are tried, each so many times the one before.
+/// Rates that are tried, each this many times the one before.
 const RATE_STEP: f64 = 1.4;
 /// Step of the rate for messages, whose responses tell little of it.
 const RATE_STEP_MESSAGES: f64 = 2.0;
-/// Above so many times what was carried, how fast the path is does not show.
+/// Above this many times what was carried, how fast the path is does not show.
 const RATE_FACTOR_MAX: f64 = 60.0;
 const RATE_MAX_BPS: f64 = 12e9;
 const RATE_MIN_BPS: f64 = 500e3;
-/// Around the best one, in two rounds: so many steps down and up.
+/// Around the best one, in two rounds: this many steps down and up.
 const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
 /// Rates that differ by this factor are looked around separately, where one fits worse than the
 /// other by no more than that.
@@ -57,7 +57,7 @@ const TICK: f64 = 0.006;
 const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
 /// Queue sizes tried where blocks overflow a queue: samples between them do not show its length.
 const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
-/// A path is taken to be full where congestion control is the limit for so much of the time, so
+/// A path is taken to be full where congestion control is the limit for this much of the time, so
 /// many packets stand in the queue, and a twin is no farther off than three units in each of three
 /// numbers.
 const FULL_CONGESTION_SHARE: f64 = 0.6;

@@ -20,9 +20,9 @@ const WINDOW_FACTOR: f64 = 1.5;
 /// A sender that TCP or the path limits for less than this share of the time is limited by its
 /// program.
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
-/// A program waits for room in its send buffer where that is the limit for so much of the time.
+/// A program waits for room in its send buffer where that is the limit for this much of the time.
 const FULL_BUFFER_SHARE: f64 = 0.1;
-/// A receiver with unread data in so many of the samples is slow to read.
+/// A receiver with unread data in this many of the samples is slow to read.
 pub(super) const UNREAD_SHARE: f64 = 0.9;
 /// Fewer samples of a connection tell no percentiles.
 pub(super) const SAMPLES_MIN: usize = 10;

@@ -10,8 +10,8 @@ use super::observables::{Observables, Pair, TRANSPORT_SHARE, UNREAD_SHARE};
 
 /// Until it is stopped.
 pub(super) const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
-/// A sender that had something to send or unacknowledged for so much of the time is as fast as its
-/// connection.
+/// A sender that had something to send or unacknowledged for this much of the time is as fast as
+/// its connection.
 const BUSY_SHARE: f64 = 0.9;
 /// A pause between an answer and the next request that is longer than this share of the time from
 /// request to request is one.

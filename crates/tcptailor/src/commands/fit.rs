@@ -33,7 +33,7 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// The last look of an experiment, and the waits before it, may end so long after its bound.
+/// The last look of an experiment, and the waits before it, may end this long after its bound.
 const LEASE_MARGIN: Duration = Duration::from_secs(600);
 
 /// Find what limits TCP, change it, and keep only what helps.

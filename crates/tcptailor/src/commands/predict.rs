@@ -243,7 +243,7 @@ fn predicted(subject: &Subjects, twin: &Twin, tries: Tries) -> Predictions {
     answer
 }
 
-/// A path that was fitted is not known to so many digits.
+/// A path that was fitted is not known to this many digits.
 fn path_text(twin: &Twin, trial: &lab::Trial) -> String {
     if twin.is_given() {
         return super::fit::screen::path(&trial.path);

@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Up to so many sockets all are watched whatever the filter says, because the other end of a
+/// Up to this many sockets all are watched whatever the filter says, because the other end of a
 /// connection may be among them; above, only those that match.
 pub(crate) const SOCKETS_WATCHED_WHOLE: usize = 500;
 const TIME_USUAL: Duration = Duration::from_secs(5);
@@ -275,7 +275,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Watches one of so many namespaces.
+/// Watches one of this many namespaces.
 fn watch_one(
     args: &Watching,
     netns: &NetnsHandle,

@@ -10,10 +10,10 @@ use anyhow::Context;
 
 use crate::exit::Problem;
 
-/// The mark of ours stands within so many bytes.
+/// The mark of ours stands within this many bytes.
 const MARK_WITHIN: u64 = 4096;
 
-/// The text of a file of at most so many bytes.
+/// The text of a file of at most this many bytes.
 ///
 /// # Errors
 /// Where it cannot be read, is longer, or is not text.

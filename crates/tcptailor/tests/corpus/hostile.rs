@@ -49,7 +49,7 @@ fn absurd_numbers_are_judged_or_refused() {
     );
 }
 
-/// With at most so many of its numbers replaced.
+/// With at most this many of its numbers replaced.
 fn changed(text: &str, most: u64, rng: &mut Rng) -> String {
     let mut places: Vec<u64> = (0..1 + rng.below(most))
         .map(|_| rng.below(text.len() as u64))

@@ -19,7 +19,7 @@ const NOBODY: &str = "10.0.0.2:81";
 pub(crate) struct Exchange {
     kind: Kind,
     bytes: u64,
-    /// Reads and writes are given up after so many microseconds and tried again; 0: never.
+    /// Reads and writes are given up after this many microseconds and tried again; 0: never.
     patience_us: u64,
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use tcptailor_tokio::base::Rng;
 
-/// Of so many packets one is lost, one held back, and one comes twice.
+/// Of this many packets one is lost, one held back, and one comes twice.
 const LOST: u64 = 100;
 const HELD: u64 = 50;
 const TWICE: u64 = 200;

@@ -181,7 +181,7 @@ impl Pieces {
         self
     }
 
-    /// Held for so long before the cork is taken out.
+    /// Held for this long before the cork is taken out.
     pub(super) const fn uncorked_after(mut self, time: Duration) -> Self {
         self.uncork_after = time;
         self

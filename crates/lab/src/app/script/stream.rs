@@ -143,8 +143,8 @@ impl Script for Receive {
     }
 }
 
-/// Reads at most so much at a time, once every so often. At the end of the session the rest is read
-/// at once, so that the sender can finish.
+/// Reads at most this much at a time, once every this often. At the end of the session the rest is
+/// read at once, so that the sender can finish.
 #[derive(Debug)]
 pub(super) struct ReceiveSlowly {
     read_size: u64,

@@ -25,7 +25,7 @@ fn reproduced(class: &str, tail: &str, runs: &[(&str, usize, f64)]) -> Experimen
     reproduced_of(1, class, tail, runs)
 }
 
-/// The same of a file that asks for so many runs.
+/// The same of a file that asks for this many runs.
 fn reproduced_of(
     runs_of_file: usize,
     class: &str,

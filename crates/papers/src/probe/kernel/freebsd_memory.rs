@@ -27,7 +27,7 @@ const MTU: u32 = 1500;
 const ASKED_BYTES: usize = 128 << 10;
 /// Open files: both ends of each connection, and others of this process.
 const FILES: u64 = 2 * CONNECTIONS as u64 + 500;
-/// A writer that got nowhere for so long has filled both buffers.
+/// A writer that got nowhere for this long has filled both buffers.
 const STUCK: Duration = Duration::from_millis(300);
 /// More than both buffers ever hold.
 const BYTES_MAX: u64 = 256 << 20;

@@ -163,7 +163,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// For so many connections.
+    /// For this many connections.
     pub(super) fn of(connections: usize) -> Self {
         Self {
             awaited: connections,

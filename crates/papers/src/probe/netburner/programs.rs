@@ -17,7 +17,7 @@ use crate::netburner::{FdSet, Netburner, SO_NOPUSH, Task, Turn};
 
 const SPEED_PORT: u16 = 1234;
 const STRESS_PORT: u16 = 10_000;
-/// For so long the other side reads.
+/// For this long the other side reads.
 const READ_TIME: Duration = Duration::from_secs(3);
 /// Connections of the accept and of the connect test.
 const CONNECTIONS: u32 = 50;
@@ -158,7 +158,7 @@ fn next_connection(
     }
 }
 
-/// The device writes so many bytes at a time until its peer is gone; the peer reads for a while.
+/// The device writes this many bytes at a time until its peer is gone; the peer reads for a while.
 fn flood(
     port: u16,
     (tx, unacked, write_bytes): (u8, u8, usize),

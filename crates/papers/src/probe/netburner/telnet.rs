@@ -158,7 +158,7 @@ impl Session {
     }
 }
 
-/// The textbook's, which acknowledges every so many segments.
+/// The textbook's, which acknowledges every this many segments.
 fn peer(every: AckEvery) -> Profile {
     let mut profile = profile::textbook();
     profile.settings.acks.every = every;

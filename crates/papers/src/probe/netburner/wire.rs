@@ -99,7 +99,7 @@ impl Wire {
         })
     }
 
-    /// Time passes, until `until` says that it is enough, or for so long.
+    /// Time passes, until `until` says that it is enough, or for this long.
     pub(super) fn pass(&mut self, time: Duration, until: impl Fn(&Self) -> bool) {
         let end = self.now + time;
         self.carry();

@@ -12,7 +12,7 @@ use super::bandwidth::Bandwidth;
 const ROUNDS: u32 = 5;
 /// Packets of an epoch after which it begins anew (Linux `bbr_ack_epoch_acked_reset_thresh`).
 const EPOCH_PACKETS_MAX: u64 = 1 << 20;
-/// The window is enlarged by at most so much time (Linux `bbr_extra_acked_max_us`).
+/// The window is enlarged by at most this much time (Linux `bbr_extra_acked_max_us`).
 const EXTRA_US_MAX: u64 = 100_000;
 
 /// The most that arrived ahead of the bandwidth in the last 5 to 10 rounds (Linux

@@ -55,7 +55,7 @@ pub(super) struct ProbeRtt {
     ends_at: Option<Instant>,
     /// A whole round trip passed with the small window.
     has_round: bool,
-    /// Samples of packets sent when so many had been delivered show this window, not the path.
+    /// Samples of packets sent when this many had been delivered show this window, not the path.
     limited: Option<(u64, u64)>,
 }
 

@@ -90,7 +90,7 @@ pub struct Bbr {
     rounds: u64,
     /// This ACK began a round.
     is_round: bool,
-    /// A round ends with a packet that was sent after so many had been delivered.
+    /// A round ends with a packet that was sent after this many had been delivered.
     round_end: u64,
     /// Data was sent after nothing had been in flight.
     is_restarting: bool,

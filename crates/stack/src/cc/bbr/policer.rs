@@ -162,7 +162,7 @@ impl Policer {
 mod tests {
     use super::*;
 
-    /// Rounds of 100 ms with so many packets delivered and lost.
+    /// Rounds of 100 ms with this many packets delivered and lost.
     fn run(policer: &mut Policer, rounds: u64, delivered: u64, lost: u64) -> Option<u64> {
         let mut totals = policer.start;
         (1..=rounds).find(|_| {

@@ -19,7 +19,7 @@ pub(super) struct Path {
     pub(super) packet_time: Duration,
     pub(super) rtt: Duration,
     pub(super) queue_packets_max: u64,
-    /// One of so many packets is lost on the wire; 0: none.
+    /// One of this many packets is lost on the wire; 0: none.
     pub(super) lost_one_of: u64,
     /// A policer in front of the queue: time per packet, and packets of a burst.
     pub(super) policer: Option<(Duration, u64)>,
@@ -64,7 +64,7 @@ pub(super) struct Pipe {
     pub(super) window: Window,
     pub(super) srtt: Option<Duration>,
     min_rtt: Option<Duration>,
-    /// The application writes so many packets per second; `None`: as many as go.
+    /// The application writes this many packets per second; `None`: as many as go.
     pub(super) application: Option<u64>,
     in_flight: VecDeque<Sent>,
     wire_free: Instant,

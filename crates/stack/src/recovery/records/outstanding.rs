@@ -73,7 +73,7 @@ impl Outstanding {
         self.up_to(u64::MAX)
     }
 
-    /// Takes all records out, and keeps room for so many.
+    /// Takes all records out, and keeps room for this many.
     pub(super) fn clear(&mut self, kept: usize) {
         // An empty map keeps a node.
         self.tree = BTreeMap::new();

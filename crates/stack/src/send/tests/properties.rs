@@ -11,7 +11,7 @@ enum Step {
         bytes: usize,
         more: bool,
     },
-    /// Acknowledges so many 1/16 of what is out.
+    /// Acknowledges this many 1/16 of what is out.
     Ack {
         part: u64,
     },

@@ -17,9 +17,9 @@ const MTUS: [u64; 3] = [1500, 9000, 10_000];
 pub(super) enum Origin {
     Given,
     Preset(&'static str),
-    /// From open connections, so many.
+    /// From open connections, this many.
     Connections(usize),
-    /// From handshakes that were made for it, so many.
+    /// From handshakes that were made for it, this many.
     Handshakes(usize),
     /// From a transfer that was made for it.
     Transfer,
@@ -55,7 +55,7 @@ pub(super) struct Document {
     queue_needed_packets: u64,
     /// The largest window that a connection of this host can have, whatever is set.
     window_max_bytes: u64,
-    /// So many connections have the path full between them; 1 where one can.
+    /// This many connections have the path full between them; 1 where one can.
     connections_needed: u64,
     /// Window per byte of receive memory with which the needs are computed.
     receive_ratio: f64,

@@ -13,7 +13,7 @@ use super::log::Measurement;
 use crate::exit::Problem;
 
 /// Bytes per write of a stream. Measured over loopback on two processors: with 128 KiB, as iperf3
-/// writes, rates spread from 21 to 23 Gbit/s, because the reader wakes so often; with this, 27.
+/// writes, rates spread from 21 to 23 Gbit/s, because the reader wakes this often; with this, 27.
 const STREAM_WRITE: Bytes = Bytes(256 << 10);
 
 /// The traffic.
@@ -116,7 +116,7 @@ pub(super) struct Setup {
     #[arg(short = 'n', long, value_name = "BYTES", help_heading = "Traffic")]
     #[arg(conflicts_with = "operations")]
     pub(super) bytes: Option<Size>,
-    /// ... or until so many requests, records or blocks are done, per connection.
+    /// ... or until this many requests, records or blocks are done, per connection.
     #[arg(long, value_name = "N", help_heading = "Traffic")]
     pub(super) operations: Option<u64>,
     /// Warm-up time at the start that is not measured.

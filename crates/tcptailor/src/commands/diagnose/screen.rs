@@ -19,7 +19,7 @@ use crate::output::{self, push_wrapped};
 
 /// Rows that are shown unless everything is asked for.
 const ROWS_MAX: usize = 20;
-/// Rows whose findings are told unless everything is asked for: so many fit on a screen.
+/// Rows whose findings are told unless everything is asked for: this many fit on a screen.
 const TOLD_MAX: usize = 5;
 
 /// Style of the screen, beside the document.

@@ -218,7 +218,7 @@ impl<'d> Row<'d> {
         mains.min_by_key(|main| main.confidence)
     }
 
-    /// The same change at other sockets than that of the first connection: so many.
+    /// The same change at other sockets than that of the first connection: this many.
     pub(crate) fn changes_elsewhere(&self, verdict: &VerdictRow) -> usize {
         let target =
             |verdict: &VerdictRow| Some(verdict.change.as_ref()?.target.clone()?.to_string());

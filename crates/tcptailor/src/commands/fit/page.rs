@@ -45,7 +45,7 @@ const QUANTITIES: [Quantity; 11] = [
     ("local drops", "", |m| Some(m.local_drops_pkts as f64)),
 ];
 
-/// Values of which one is so many times another are drawn by their logarithms.
+/// Values of which one is this many times another are drawn by their logarithms.
 const FAR_APART: f64 = 20.0;
 
 fn whole(value: Option<u64>) -> Option<f64> {

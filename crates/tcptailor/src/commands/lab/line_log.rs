@@ -81,7 +81,7 @@ impl LineLog {
         self.bytes
     }
 
-    /// Takes away what stands behind so many bytes.
+    /// Takes away what stands behind this many bytes.
     pub(super) fn cut(&mut self, bytes: u64) -> anyhow::Result<()> {
         let cut = self.file.set_len(bytes);
         cut.with_context(|| format!("repairing {}", self.path.display()))?;

@@ -132,7 +132,7 @@ fn chosen(names: &[String]) -> Result<Vec<Cell>, Problem> {
     Ok(cells)
 }
 
-/// Runs every cell so often, on all processors.
+/// Runs every cell this often, on all processors.
 fn score(cells: &[Cell], runs: u32, output: &Output) -> anyhow::Result<Vec<Scored>> {
     let jobs: Vec<(usize, u32)> = (0..cells.len())
         .flat_map(|cell| (0..runs).map(move |run| (cell, run)))

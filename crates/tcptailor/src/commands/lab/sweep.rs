@@ -33,7 +33,7 @@ const RUNS_UNASKED_MAX: u64 = 1_000;
 const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
 /// Time to set up and remove the path of a trial on real packets.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
-/// Whoever waits for an answer looks so often whether the user wants the program to end.
+/// Whoever waits for an answer looks this often whether the user wants the program to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Run a scenario with many values: each combination is a cell, the results go to a folder.

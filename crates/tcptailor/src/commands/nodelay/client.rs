@@ -52,7 +52,7 @@ pub(crate) struct ClientArgs {
     #[arg(short, long, value_name = "PORT")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Send so many messages per second, at fixed times, and await no answers. The server must be
+    /// Send this many messages per second, at fixed times, and await no answers. The server must be
     /// started with the word `rate`.
     #[arg(short, long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

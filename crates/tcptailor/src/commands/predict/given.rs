@@ -12,7 +12,7 @@ use crate::exit::Problem;
 /// Until it is stopped.
 const ENDLESS: Amount = Amount::Time(Duration::from_secs(3600));
 /// The queue of a path for which none is given holds one product of rate and round-trip time, and
-/// so many packets at least.
+/// this many packets at least.
 const QUEUE_MIN_PKTS: u64 = 50;
 const MTU: u64 = 1500;
 

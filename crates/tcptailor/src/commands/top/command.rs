@@ -22,7 +22,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it; what it says, for a screen of so many columns, goes to `events`.
+    /// Starts it; what it says, for a screen of this many columns, goes to `events`.
     pub(super) fn start(
         words: &[String],
         columns: u16,

@@ -59,7 +59,8 @@ impl History {
         found
     }
 
-    /// The rates, a value for each of so many columns, the oldest first; 0 where nothing was seen.
+    /// The rates, a value for each of this many columns, the oldest first; 0 where nothing was
+    /// seen.
     pub(super) fn rates_bps(&self, now: u64, columns: usize) -> Vec<u64> {
         let mut seconds = self.newest_first(now);
         let mut rates: Vec<u64> = (0..columns)

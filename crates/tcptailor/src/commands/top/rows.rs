@@ -123,7 +123,7 @@ pub(super) struct Row {
     pub(super) held: Held,
     /// The place in the doctor's answer of the most important connection.
     pub(super) judged: Option<usize>,
-    /// So many have a finding.
+    /// This many have a finding.
     pub(super) with_finding: usize,
 }
 

@@ -14,7 +14,7 @@ use crate::commands::diagnose::document::{ChangeRow, FlowRow, VerdictRow};
 use crate::commands::diagnose::page::{Asked, remedy};
 use crate::commands::diagnose::quoted;
 
-/// A finding has ended when so many rounds in a row did not show it: what comes and goes is one.
+/// A finding has ended when this many rounds in a row did not show it: what comes and goes is one.
 const QUIET_ROUNDS: u32 = 2;
 
 /// A finding as it was seen on one connection, or on the host.

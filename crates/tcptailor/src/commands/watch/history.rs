@@ -148,7 +148,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// From `now` on, with rounds at this distance, of so many services.
+    /// From `now` on, with rounds at this distance, of this many services.
     pub(super) fn new(now: Instant, every: Duration, services_max: usize) -> Self {
         Self {
             began: now,

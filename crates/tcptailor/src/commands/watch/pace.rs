@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A longer pause is not made: a finding would be told of an hour late. Where one round takes more
 /// than 72 s of CPU time, the bound of 2 % is exceeded, and the metrics say so.
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// An interval is told when it is so many times longer, or shorter, than the one last told.
+/// An interval is told when it is this many times longer, or shorter, than the one last told.
 const TOLD_FACTOR: u32 = 2;
 
 /// The distance of rounds.
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// The distance that so much CPU time since the beginning of the round asks for.
+    /// The distance that this much CPU time since the beginning of the round asks for.
     pub(crate) fn interval(&self, cpu: Duration) -> Duration {
         let afforded = (cpu.as_secs_f64() / self.budget).min(INTERVAL_MAX.as_secs_f64());
         self.every.max(Duration::from_secs_f64(afforded))

@@ -29,7 +29,7 @@ const HOST_LOOKS: u32 = 5;
 const CONNECTIONS_AT_ONCE: usize = 1000;
 /// Samples for each of them: some more than looks, because new ones come.
 const SAMPLES_EACH: usize = 32;
-/// A namespace where few connections were counted may have so many.
+/// A namespace where few connections were counted may have this many.
 const CONNECTIONS_MIN: usize = 50;
 /// Parts into which the connections of one namespace are divided.
 const PARTS_MAX: usize = 64;
@@ -174,8 +174,8 @@ impl ServiceRound {
     }
 }
 
-/// Counts a finding that so many connections have for this share of the time. Where it was seen is
-/// asked for where it took more of the time than elsewhere: that may ask the kernel.
+/// Counts a finding that this many connections have for this share of the time. Where it was seen
+/// is asked for where it took more of the time than elsewhere: that may ask the kernel.
 fn note(
     findings: &mut BTreeMap<&'static str, Found>,
     id: &'static str,
@@ -228,9 +228,9 @@ struct View {
     /// Whether it is the requested namespace, or our own.
     is_first: bool,
     filter: Filter,
-    /// About so many connections.
+    /// About this many connections.
     connections: usize,
-    /// One part of so many.
+    /// One part of this many.
     part: (u32, u32),
 }
 
@@ -661,7 +661,7 @@ mod tests {
         assert_eq!(listeners["a"], expected);
     }
 
-    /// Counts a connection that has sent so many bytes; what was added to its service.
+    /// Counts a connection that has sent this many bytes; what was added to its service.
     fn sent(looker: &mut Looker, state: TcpState, bytes: u64, incomplete: bool) -> Option<u64> {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 443).into(),

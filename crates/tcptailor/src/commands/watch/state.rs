@@ -16,7 +16,7 @@ use crate::commands::diagnose::service::Counts;
 const OTHER: &str = "other";
 /// The name under which findings of the host stand. No service is called so: theirs have a colon.
 const HOST: &str = "host";
-/// A name that was not seen for so long gives its slot to another one.
+/// A name that was not seen for this long gives its slot to another one.
 const SLOT_KEPT: Duration = Duration::from_secs(600);
 /// The time of which nothing can be said, as a limit.
 const UNCLEAR: &str = "unclear";
@@ -138,7 +138,7 @@ struct Last {
 }
 
 impl State {
-    /// With room for so many services and as many listeners.
+    /// With room for this many services and as many listeners.
     pub(super) fn new(services_max: usize) -> Self {
         let findings = DIAGNOSES.iter().filter(|row| row.is_finding());
         Self {

@@ -8,7 +8,7 @@ use super::super::edited;
 use crate::Timeline;
 
 /// Bursts of 500 KB with pauses of a second, seen every 10 ms. ACKs come all the time, or in
-/// trains, one in so many looks.
+/// trains, one in this many looks.
 fn bursts(restarts: bool, train: u64) -> Timeline {
     let mut timeline = Timeline::new();
     let (mut acked, mut sent, mut busy) = (1_u64, 1_u64, 0_u64);

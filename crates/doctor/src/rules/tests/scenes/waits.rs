@@ -136,7 +136,7 @@ fn of_the_path() -> Vec<Scene> {
             Some("application-thinks"),
             true,
         ),
-        // Nothing is acknowledged before the answer comes, and no ACK is delayed for so long.
+        // Nothing is acknowledged before the answer comes, and no ACK is delayed for this long.
         scene(
             "a ping behind a queue",
             "round-trip-bound",

@@ -189,7 +189,7 @@ fn seen_from_the_sender() -> Vec<Scene> {
         alone(scene("merged segments", "peer-window", MERGED, |s, _| {
             s.segs_in = s.data_segs_out.map(|segments| segments / 40);
         })),
-        // A kernel's: 16 KiB are read each 20 ms, and so long is a round trip then. Of these ACKs
+        // A kernel's: 16 KiB are read each 20 ms, and this long is a round trip then. Of these ACKs
         // the window cannot tell whether the program or its buffer makes them late.
         alone(scene("much at a time", "peer-window", much, |s, tick| {
             s.since_ack_received = Some(millis(4.0 * (tick % 5) as f64));

@@ -366,7 +366,7 @@ mod tests {
 
     const KEY: ([u8; 4], u16) = ([10, 0, 0, 1], 40_000);
 
-    /// At so many milliseconds, so many bytes acknowledged; busy where something is in flight.
+    /// At this many milliseconds, this many bytes acknowledged; busy where something is in flight.
     fn look(millis: u64, acked: u64, unacked: u32) -> FlowSample {
         let key = FlowKey {
             local: KEY.into(),

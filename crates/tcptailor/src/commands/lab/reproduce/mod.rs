@@ -30,7 +30,7 @@ use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
 
-/// From so many runs in real time on, it takes an hour and more.
+/// From this many runs in real time on, it takes an hour and more.
 const LONG_RUNS: u64 = 500;
 
 /// Run the experiments of published documents and compare the results with theirs.

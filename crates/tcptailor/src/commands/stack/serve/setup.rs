@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::exit::Problem;
 
-/// Every link of IPv6 carries packets of so many bytes (RFC 8200 section 5).
+/// Every link of IPv6 carries packets of this many bytes (RFC 8200 section 5).
 const IPV6_MTU_MIN: u16 = 1280;
 
 /// An address and the length of its network's prefix.

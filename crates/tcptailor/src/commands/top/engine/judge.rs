@@ -18,7 +18,7 @@ use crate::commands::diagnose::document::{Document, FlowRow};
 use crate::commands::diagnose::seen;
 use crate::commands::top::WHOLE_WINDOW;
 
-/// Up to so many all are judged each time: that costs little.
+/// Up to this many all are judged each time: that costs little.
 const ALL_JUDGED_UP_TO: usize = 200;
 /// A steady connection is judged once in this many windows.
 const WINDOWS_EACH: u64 = 6;

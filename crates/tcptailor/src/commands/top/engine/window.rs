@@ -23,7 +23,7 @@ use crate::commands::watching::SOCKETS_WATCHED_WHOLE;
 
 /// Mean distance of two looks at a connection.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The screen gets numbers so often.
+/// The screen gets numbers this often.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 const HOST_LOOKS: u32 = 5;
 /// With more namespaces than this, each host is sampled at the beginning and the end only.
@@ -237,9 +237,9 @@ impl Onlooker for Looker<'_> {
     }
 }
 
-/// Looking takes at most one part in so many of the time: three parts in five of what may be used,
-/// or less; `thrift` makes it less where all together took more than it may, and where there are
-/// several namespaces.
+/// Looking takes at most one part in this many of the time: three parts in five of what may be
+/// used, or less; `thrift` makes it less where all together took more than it may, and where there
+/// are several namespaces.
 fn share_look(max_cpu: Fraction, thrift: f64) -> u32 {
     let share = thrift * 3.0 * max_cpu.as_f64() / 5.0;
     (1.0 / share).ceil().clamp(2.0, 10_000.0) as u32
@@ -335,7 +335,7 @@ impl LookRate {
         }
     }
 
-    /// Looks per second, where it is time to tell; after so many in this window.
+    /// Looks per second, where it is time to tell; after this many in this window.
     fn poll(&mut self, now: Instant, of_window: u64) -> Option<f64> {
         // A new window begins to count anew.
         let new = of_window.checked_sub(self.of_window);

@@ -72,7 +72,7 @@ const LAYOUTS: &[(usize, &[(Column, usize)])] = &[
     (0, &[(Column::Rate, 6), (Column::Finding, 15)]),
 ];
 
-/// The network namespace of a line, where there are several, takes so much of screens of at least
+/// The network namespace of a line, where there are several, takes this much of screens of at least
 /// this width; the rest is laid out as a screen that is so much narrower.
 const WHERE: &[(usize, usize)] = &[(100, 20), (60, 14)];
 

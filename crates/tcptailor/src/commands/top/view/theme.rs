@@ -132,7 +132,7 @@ pub(super) fn clean(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
-/// The text in exactly so many columns: cut with a mark, or filled with blanks.
+/// The text in exactly this many columns: cut with a mark, or filled with blanks.
 pub(super) fn fitted(text: &str, columns: usize, theme: &Theme) -> String {
     let text = clean(text);
     let width = Span::raw(text.as_str()).width();
@@ -156,8 +156,8 @@ pub(super) fn fitted(text: &str, columns: usize, theme: &Theme) -> String {
     shown + &" ".repeat(columns.saturating_sub(used))
 }
 
-/// The text in lines of so many columns, broken between words. Of the first line `used` columns are
-/// taken; the others begin with `indent` blanks.
+/// The text in lines of this many columns, broken between words. Of the first line `used` columns
+/// are taken; the others begin with `indent` blanks.
 pub(super) fn wrapped(text: &str, columns: usize, indent: usize, used: usize) -> Vec<String> {
     let text = clean(text);
     let mut lines = Vec::new();
@@ -180,7 +180,7 @@ pub(super) fn wrapped(text: &str, columns: usize, indent: usize, used: usize) ->
     lines
 }
 
-/// A line in as many as it takes in so many columns: broken between words, or within one that is
+/// A line in as many as it takes in this many columns: broken between words, or within one that is
 /// longer.
 pub(super) fn broken(line: &Line<'_>, columns: usize) -> Vec<Line<'static>> {
     let spans = line.spans.iter();

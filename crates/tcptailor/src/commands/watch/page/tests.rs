@@ -34,7 +34,7 @@ fn service(limit: usize) -> ServiceRound {
     service
 }
 
-/// So many rounds of these services, 15 s apart.
+/// This many rounds of these services, 15 s apart.
 fn history(names: &[String], rounds: u64) -> History {
     let mut history = History::new(Instant::ZERO, Duration::from_secs(15), names.len() + 1);
     for number in 1..=rounds {

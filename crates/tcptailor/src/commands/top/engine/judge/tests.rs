@@ -30,9 +30,9 @@ const PLAYED: [&str; 12] = [
 ];
 /// Connections of each service.
 const EACH: u64 = 18;
-/// Of the looks of a recording, which come each 10 ms, one in so many is there.
+/// Of the looks of a recording, which come each 10 ms, one in this many is there.
 const TOP_LOOKS: usize = 10;
-/// A service does the same for so many windows.
+/// A service does the same for this many windows.
 const STEADY: usize = 5;
 const WINDOWS: usize = 16;
 
@@ -60,7 +60,7 @@ fn main_track(recording: &Recording) -> Track {
     open.max_by_key(carried).expect("a connection").clone()
 }
 
-/// That connection as one of another service; of its looks only each so many.
+/// That connection as one of another service; of its looks only each this many.
 fn played(track: &Track, service: u16, cookie: u64, looks: usize) -> Track {
     let key = FlowKey {
         local: ([10, 1, 0, 1], 20_000 + cookie as u16).into(),
