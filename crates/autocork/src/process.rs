@@ -1,4 +1,4 @@
-//! Whose memory this is.
+//! Tells a forked child from the process that loaded the library.
 //!
 //! A child of `vfork` has descriptors of its own and the memory of its parent: what it closes or
 //! copies on its way to `exec` says nothing of the parent's descriptors, so it must leave the table

@@ -1,4 +1,4 @@
-//! What was done, as one line at the end of the process, and the bound on held writes. Both are
+//! Counters, printed as one line at the end of the process, and the bound on held writes. Both are
 //! asked for by environment variables, which are read when the library is loaded.
 
 use core::ffi::{CStr, c_char};

@@ -1,4 +1,4 @@
-//! Which descriptors are corked by us, and what is held in them.
+//! Descriptors corked by us, and the data held in them.
 //!
 //! A word of atomics per descriptor and a bit map of those with something held, so that a look over
 //! all of them costs a handful of loads where nothing is.

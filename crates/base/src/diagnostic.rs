@@ -1,4 +1,4 @@
-//! What is wrong in a file that people write, and where.
+//! Errors in files that people write, with their positions.
 
 use alloc::string::String;
 use core::fmt;

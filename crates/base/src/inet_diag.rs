@@ -1,5 +1,5 @@
-//! What an answer of the kernel's `sock_diag` says of a socket, from its bytes: the head that all
-//! have, and the attributes behind it, of which `tcp_info` is the largest.
+//! Answers of the kernel's `sock_diag`, parsed from bytes: the head that all have, and the
+//! attributes behind it, of which `tcp_info` is the largest.
 //!
 //! It stands here because thousands of sockets are read so ten times a second: this crate is
 //! compiled for speed wherever the program is.

@@ -1,4 +1,4 @@
-//! Why a sender is not sending faster at this instant.
+//! Limits: why a sender is not sending faster at this instant.
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,5 +1,4 @@
-//! What is wrong with bytes that are not the packet or file they should be, and how fields are
-//! read.
+//! Errors in bytes that are not the expected packet or file, and the reading of their fields.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What can be seen of a flow and of its host at one instant.
+//! Observable state of a flow and of its host at one instant.
 //!
 //! A [`FlowSample`] is filled by `sock_diag`, by a capture, or by our own stack. **What a source
 //! cannot see is `None`, never 0**; units are in the names, and kernel units (microseconds,

@@ -1,4 +1,4 @@
-//! What the bytes of `struct tcp_info` say about a flow.
+//! `struct tcp_info`, parsed from bytes into a flow sample.
 //!
 //! The struct grew with the kernel: 280 bytes in Linux 6.18, 104 in Linux 2.6. The length that came
 //! decides; a field past it is `None`. Values by which the kernel says "none yet" are `None` too.

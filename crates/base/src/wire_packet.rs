@@ -1,4 +1,4 @@
-//! What a path needs to know of a packet.
+//! Properties of a packet that a path needs.
 
 use alloc::boxed::Box;
 

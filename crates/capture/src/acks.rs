@@ -1,4 +1,4 @@
-//! When an end has what the capture saw on its way to it.
+//! Estimates when an end received what the capture saw on its way to it.
 //!
 //! A capture that is not at the sender sees an ACK before the sender has it, and what the sender
 //! sends next later still. How long that takes (from the capture to an end and back) shows in the

@@ -1,4 +1,4 @@
-//! What has arrived behind a gap, by the SACK blocks of all ACKs: one ACK names three or four
+//! Data that has arrived behind a gap, by the SACK blocks of all ACKs: one ACK names three or four
 //! ranges (RFC 2018 section 3), however many there are.
 
 /// Above this many ranges, those with the smallest gap between them count as one.

@@ -1,4 +1,4 @@
-//! What a packet capture shows of TCP connections, as the doctor's samples.
+//! Packet captures: TCP connections in them, as samples for the doctor.
 //!
 //! [`Analysis`] takes packets one after the other and keeps a bounded state of each connection;
 //! what comes out is a [`doctor::Recording`], as live sensors fill one: both ends of each

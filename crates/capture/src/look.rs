@@ -1,4 +1,4 @@
-//! What a look at one end shows: the flow sample that the doctor is given.
+//! The flow sample of one end at a look, for the doctor.
 //!
 //! What the packets of a connection cannot show is `None`: buffers, options of sockets, what a
 //! program has not read. The congestion window and what was not sent are inferred from what the

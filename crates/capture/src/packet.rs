@@ -1,4 +1,4 @@
-//! From a captured packet to the TCP segment in it.
+//! Finds the TCP segment in a captured packet.
 
 use core::cmp::Ordering;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

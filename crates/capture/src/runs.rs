@@ -1,4 +1,4 @@
-//! What is in flight: the segments of a sender that were not acknowledged yet, in bounded memory.
+//! Segments in flight: sent and not yet acknowledged, in bounded memory.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What is said of a capture as a whole, and of each of its connections.
+//! Summaries of a capture as a whole, and of each of its connections.
 
 use core::time::Duration;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Which connection a packet belongs to: a table of bounded size.
+//! Lookup of the connection to which a packet belongs: a table of bounded size.
 
 use hashbrown::HashTable;
 

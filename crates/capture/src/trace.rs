@@ -1,4 +1,4 @@
-//! Which bytes of a connection went when, what was acknowledged, and what was retransmitted: a
+//! Time-sequence data of a connection: bytes sent, acknowledged and retransmitted, with times: a
 //! time-sequence plot, in bounded memory.
 //!
 //! Times are those at which the capture saw the packets, also those of ACKs.

@@ -1,5 +1,5 @@
-//! What a sender waited for between two packets: the next one tells it. What leaves as soon as an
-//! ACK comes had been waiting for that ACK, and the windows of that time say why.
+//! Classifies the wait of a sender between two packets: the next one tells it. What leaves as soon
+//! as an ACK comes had been waiting for that ACK, and the windows of that time say why.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! From a recording to cases: which sockets are the two ends of one connection, which connections
-//! belong together, and what is known around each.
+//! Cases of a recording: which sockets are the two ends of one connection, which connections belong
+//! together, and what is known around each.
 
 mod place;
 mod timelines;

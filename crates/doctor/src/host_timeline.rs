@@ -1,4 +1,4 @@
-//! What the flows of a host share, over an interval: counters, drops, sysctls.
+//! State shared by the flows of a host, over an interval: counters, drops, sysctls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

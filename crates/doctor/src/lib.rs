@@ -1,4 +1,4 @@
-//! Why was it that fast: from samples of a flow to a verdict in words, with evidence and advice.
+//! The doctor: from samples of a flow to a verdict in words, with evidence and advice.
 //!
 //! This crate never sees our own stack, a socket or a clock: it must work from what a kernel shows
 //! of a flow. Samples go into a [`Timeline`]; [`diagnose`] takes the timelines of an

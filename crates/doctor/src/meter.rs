@@ -1,6 +1,6 @@
-//! What a connection did since it was last asked: rate, direction, and the limit that held it most
-//! of the time. Each look is compared with what the one before showed, and needs no recording: for
-//! a screen that shows thousands of connections second by second.
+//! Activity of a connection since the previous poll: rate, direction, and the limit that held it
+//! most of the time. Each look is compared with what the one before showed, and needs no recording:
+//! for a screen that shows thousands of connections second by second.
 
 use core::time::Duration;
 

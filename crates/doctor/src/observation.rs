@@ -1,4 +1,4 @@
-//! What is known when a verdict is asked for, and the answer.
+//! Input of the rules, and their answer.
 
 use core::time::Duration;
 

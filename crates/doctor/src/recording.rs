@@ -1,4 +1,4 @@
-//! What the sensors saw of a host and its connections over some time: all that an answer is made
+//! Recordings: samples of a host and its connections over some time: all that an answer is made
 //! from, whoever filled it.
 
 use core::time::Duration;

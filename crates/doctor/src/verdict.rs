@@ -1,4 +1,4 @@
-//! What the doctor says of a flow.
+//! Verdicts on a flow.
 
 use base::{FlowKey, Instant, Knob, KnobValue, Limit, Live, Rate};
 

@@ -1,4 +1,5 @@
-//! Who is due when: deadlines in order of time, and of being set where times are equal.
+//! A queue of deadlines, one per member: deadlines in order of time, and of being set where times
+//! are equal.
 //!
 //! Each member has at most one deadline. Members stand in groups of a few. The groups are the
 //! leaves of a binary tree, each node of which holds the earlier one of the two below it; so

@@ -1,4 +1,4 @@
-//! What is compared to learn how far engines with our stack agree with the kernel.
+//! Comparison of engines that run our stack with the kernel.
 //!
 //! Data: scenarios, which number of each is compared, how large the errors may be, and what is
 //! known of those that are large. Running the engines is the program's.

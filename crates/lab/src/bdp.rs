@@ -1,5 +1,5 @@
-//! What a path needs of its hosts: the bandwidth-delay product, and which limits of a Linux host
-//! are below it. Reads nothing: the limits come in as numbers.
+//! Requirements of a path on its hosts: the bandwidth-delay product, and which limits of a Linux
+//! host are below it. Reads nothing: the limits come in as numbers.
 
 use core::fmt;
 use core::time::Duration;

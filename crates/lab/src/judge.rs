@@ -1,4 +1,4 @@
-//! What is claimed of a number against what runs gave: the verdict, and why.
+//! Judges expectations by the results of runs: the verdict, and why.
 
 use base::human;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What would happen if: trials, workloads, scenario files, statistics, and what an engine returns.
+//! The lab: trials, workloads, scenario files, statistics, and what an engine returns.
 //!
 //! This crate runs nothing on a real network and reads no clock or file: scenario files come in as
 //! text, measurements as numbers.

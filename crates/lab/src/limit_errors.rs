@@ -1,4 +1,4 @@
-//! How far the doctor's limit shares are from what our stack knows.
+//! Errors of the doctor's limit shares, against the truth known to our stack.
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! What a program gets out of its connection over some seconds, and whether a change cured it.
+//! Results of a program over some seconds, and whether a change improved them.
 
 use base::human;
 use doctor::Objective;

@@ -1,4 +1,4 @@
-//! What an engine returns: numbers with their doubts.
+//! Outcomes of engines: numbers with their doubts.
 
 use core::fmt;
 use std::collections::BTreeMap;

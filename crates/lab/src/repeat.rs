@@ -1,4 +1,4 @@
-//! How often a trial is run: until its numbers are known well enough.
+//! Number of runs of a trial: until its numbers are known well enough.
 
 use crate::outcome::Outcome;
 use crate::scenario::{Metric, Unit};

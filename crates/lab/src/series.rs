@@ -1,4 +1,4 @@
-//! How a flow went: looks at it while it runs, thinned to a bounded number of points.
+//! Course of a flow over time: looks at it while it runs, thinned to a bounded number of points.
 //!
 //! Whoever runs a flow hands in looks, each with counters since its beginning; only when asked are
 //! they made into rates. So points can be left out without any payload being lost, and a run of

@@ -1,4 +1,4 @@
-//! What the programs at both ends do, apart from how an engine makes them do it.
+//! Workloads: the traffic of the programs at both ends, independent of the engine.
 
 mod records;
 

@@ -1,4 +1,4 @@
-//! What becomes of each wire packet: lost, doubled, held back, and how much it is delayed.
+//! Fate of each wire packet: lost, doubled, held back, and how much it is delayed.
 //!
 //! Each kind of fate has its own stream of random numbers and draws once for every packet that
 //! comes in, also for those that the queue drops. So the fate of the n-th packet depends on the

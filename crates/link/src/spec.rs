@@ -1,4 +1,4 @@
-//! What a link is told to be.
+//! Parameters of a link.
 
 use core::fmt;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! What a link counts.
+//! Counters of a link.
 
 /// Counts of one link since it was made, in wire packets (segments of GSO packets), and its queue.
 ///

@@ -1,4 +1,4 @@
-//! Where the library `tcptailor-autocork` is, to be preloaded into another program.
+//! Finds the library `tcptailor-autocork`, which is preloaded into another program.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What system calls, copies, wake-ups and packets take on this machine: the numbers by which a
-//! host in virtual time costs time.
+//! Measures the time of system calls, copies, wake-ups and packets on this machine: the numbers by
+//! which a host in virtual time costs time.
 //!
 //! Everything is measured between two threads of this process, over sockets that have no path
 //! between them. A number is the median over batches: what a neighbour of this machine takes away

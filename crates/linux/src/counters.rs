@@ -1,4 +1,4 @@
-//! What the flows of a namespace share: its protocol counters, its sysctls, its interfaces.
+//! Counters shared by the flows of a namespace: its protocol counters, its sysctls, its interfaces.
 //!
 //! Read from `/proc/thread-self/net` and `/proc/sys/net`, which show the namespace of the calling
 //! thread (`/proc/net` would show that of the process's first thread).

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the kernel.
+//! Errors at the boundary to the kernel.
 
 use std::io;
 use std::path::PathBuf;

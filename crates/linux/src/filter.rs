@@ -1,4 +1,4 @@
-//! Which flows a user means: a small language in the manner of `ss(8)`.
+//! Filters of flows: a small language in the manner of `ss(8)`.
 //!
 //! ```
 //! let filter: linux::Filter = "dport = :https and dst 10.0.0.0/8 and not comm = backup".parse()?;

@@ -1,4 +1,4 @@
-//! How late things happened: a histogram of fixed size, cheap enough for every packet.
+//! Lateness of events: a histogram of fixed size, cheap enough for every packet.
 
 use core::time::Duration;
 

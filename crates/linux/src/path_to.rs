@@ -1,5 +1,5 @@
-//! What this machine knows of the path to another one: round-trip time, interface, and how much
-//! window its receive memory gives.
+//! Knowledge of this machine about the path to another one: round-trip time, interface, and how
+//! much window its receive memory gives.
 //!
 //! Sends nothing but the handshakes of connections that are closed at once.
 

@@ -1,5 +1,4 @@
-//! Which process holds a socket, what it is called, how much CPU time it used, which control group
-//! it is in.
+//! Owners of sockets: process, name, CPU time, and control group.
 //!
 //! Read from `/proc`. The descriptors of other users' processes are visible only with
 //! `CAP_SYS_PTRACE` (root); what could not be seen is counted, not guessed.

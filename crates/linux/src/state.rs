@@ -1,4 +1,4 @@
-//! What a setting is at one moment, with all that is needed to put it back.
+//! State of a setting at one moment, with everything needed to restore it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a packet says, and whether it is what a script says.
+//! Compares packets with the expectations of a script.
 
 use base::tcp::TcpFlags;
 

@@ -1,4 +1,4 @@
-//! What a script says, as data.
+//! Scripts as data.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a script may know of a connection, from a [`FlowSample`].
+//! Quantities of a connection in scripts, from a [`FlowSample`].
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which limit held a sender when: a strip, or an area of shares where several held between two
+//! Limits of a sender over time: a strip, or an area of shares where several held between two
 //! points. Each limit has a pattern beside its colour.
 
 use std::collections::BTreeMap;

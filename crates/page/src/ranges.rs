@@ -1,4 +1,4 @@
-//! How values spread: from the median on in ever thinner lines to the worst.
+//! Distribution of values: from the median on in ever thinner lines to the worst.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! Where a value stands on an axis, and at which values the axis is marked.
+//! Positions on an axis, and the values at which it is marked.
 
 use lab::show::show_value;
 

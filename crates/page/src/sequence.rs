@@ -1,5 +1,5 @@
-//! Which bytes a sender had sent, and which of them were acknowledged, over time: a time-sequence
-//! plot, with what was retransmitted marked by its kind.
+//! Bytes sent and acknowledged over time: a time-sequence plot, with what was retransmitted marked
+//! by its kind.
 
 use base::human;
 use maud::{Markup, html};

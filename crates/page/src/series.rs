@@ -1,5 +1,5 @@
-//! How a connection went: rate, round-trip time, bytes in flight, and below them which limit held
-//! when.
+//! Course of a connection over time: rate, round-trip time, bytes in flight, and below them which
+//! limit held when.
 //!
 //! The picture stands in the page; the same data goes along for the script that reads it out.
 

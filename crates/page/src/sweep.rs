@@ -1,4 +1,5 @@
-//! Which picture shows a number of many cells: bars without axes, lines over one, a field over two.
+//! Chooses the figure for a metric of many cells: bars without axes, lines over one, a field over
+//! two.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Where the published documents are mistaken or do not agree with themselves, and the wording that
-//! a report uses instead. The facts are told in our words.
+//! Errors and contradictions in the published documents, with the wording that a report uses
+//! instead. The facts are told in our words.
 
 use base::knob::nearest;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a page calls: memory for a text, and the answer to it.
+//! Functions for the page: memory for a text, and the answer to it.
 //!
 //! A text goes in by [`text_of`] and comes out of [`run`] at the address that it returns: its
 //! length in bytes, four of them with the lowest first, then UTF-8. Plain numbers are all that

@@ -1,4 +1,4 @@
-//! What the doctor says of a trial: it sees samples, as `diagnose` does of a kernel, and knows
+//! The doctor's findings on a trial: it sees samples, as `diagnose` does of a kernel, and knows
 //! nothing of what our stack knows.
 
 use core::sync::atomic::AtomicBool;

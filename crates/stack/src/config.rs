@@ -1,4 +1,4 @@
-//! What most programs decide about a host, and nothing else.
+//! The few settings of a host that most programs decide.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;

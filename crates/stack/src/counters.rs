@@ -1,4 +1,4 @@
-//! What a host counts. Every drop and every special event has a counter.
+//! Counters of a host. Every drop and every special event has a counter.
 
 /// Counters of a host since it began; `nstat`'s name in brackets where Linux has the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

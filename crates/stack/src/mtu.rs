@@ -1,4 +1,4 @@
-//! How large a packet may be on its way to the peer.
+//! Size limits of packets to the peer: path MTU discovery.
 //!
 //! Decides the path MTU of one connection from three sources: the interface and the peer's MSS;
 //! ICMP errors, after the checks of RFC 5927; and probes, packets larger than all others whose

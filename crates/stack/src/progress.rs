@@ -1,5 +1,4 @@
-//! How far our stream has come: what of it was acknowledged, what was sent, and whether the FIN
-//! was.
+//! Progress of our stream: what of it was acknowledged, what was sent, and whether the FIN was.
 //!
 //! The only place that knows. Loss recovery owns it, since it is the one to hear of each packet
 //! that leaves and of each ACK; the sending half, which knows what was written, is shown it.

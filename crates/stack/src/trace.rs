@@ -1,4 +1,4 @@
-//! What a host tells of itself while it works.
+//! Trace events of a host.
 //!
 //! Events are plain data that borrow what they speak of, so that telling costs nothing where nobody
 //! listens. Whoever writes them down takes a name and named values from [`TraceEvent::name`] and

@@ -1,7 +1,6 @@
-//! What arrives over time, looked at more closely than anything else: the packets of a train that a
-//! slow link has spaced out tell its rate, and only looks that are nearer to each other than the
-//! train is long show them. All else is judged by looks as far apart as the doctor's rules are made
-//! for.
+//! Arrivals over time, sampled more closely than anything else: the packets of a train that a slow
+//! link has spaced out tell its rate, and only looks that are nearer to each other than the train
+//! is long show them. All else is judged by looks as far apart as the doctor's rules are made for.
 
 use std::time::Duration;
 

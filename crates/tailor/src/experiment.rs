@@ -1,4 +1,4 @@
-//! Whether B is better than A, from looks at both in turn.
+//! Compares two variants from alternating looks.
 //!
 //! The order is that of Thue and Morse (A B B A B A A B ...), so that neither a drift nor a period
 //! of the traffic favours one. After 5, 8, 12 and more looks at each the difference is

@@ -1,4 +1,4 @@
-//! Which change helps, how much, and did it.
+//! The tailor: predicts, tries, keeps and rolls back changes.
 //!
 //! A pure crate: what it works on is a [`Subject`], and time passes in there. The program drives
 //! it; real hosts, lab paths and simulated hosts are all the same to it.

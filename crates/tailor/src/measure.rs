@@ -1,4 +1,4 @@
-//! What a program gets out of its connections, from what the kernel shows of them.
+//! Results of a program, from the kernel's view of its connections.
 
 mod offered;
 mod stalls;

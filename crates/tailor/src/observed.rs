@@ -1,4 +1,4 @@
-//! What was recorded at one end of connections, or at both, and what the doctor says of each.
+//! Connections recorded at one end or at both, with the doctor's answers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

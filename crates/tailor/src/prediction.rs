@@ -1,4 +1,4 @@
-//! What a change will give: an interval, from runs of a twin with and without it.
+//! Predicted effect of a change: an interval, from runs of a twin with and without it.
 
 use base::human;
 use doctor::Objective;

@@ -1,4 +1,4 @@
-//! What is predicted of a connection, as `predict --json` writes it.
+//! Predictions for a connection, as written by `predict --json`.
 
 use base::{Knob, KnobValue, Scope};
 use lab::{Measure, Workload};

@@ -1,5 +1,5 @@
-//! What the tailor works on: a workload that runs, can be looked at, and can be changed. Whether
-//! its hosts are real or simulated, the tailor does not know.
+//! The subject of the tailor's work: a workload that runs, can be looked at, and can be changed.
+//! Whether its hosts are real or simulated, the tailor does not know.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

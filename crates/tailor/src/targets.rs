@@ -1,4 +1,4 @@
-//! From a proposal to a change. A verdict names a knob and the side it is to be turned on; which
+//! Turns proposals into changes. A verdict names a knob and the side it is to be turned on; which
 //! socket, route, interface or namespace that is, follows from the flow that was seen.
 
 use std::net::IpAddr;

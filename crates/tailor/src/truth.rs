@@ -1,4 +1,4 @@
-//! How often a prediction was right: the trials on which that is counted, and the count.
+//! Accuracy of predictions: the trials on which that is counted, and the count.
 
 mod draw;
 mod score;

@@ -1,4 +1,4 @@
-//! What a change gives by arithmetic, for programs that no twin takes after, such as a server that
+//! Effect of a change by arithmetic, for programs that no twin imitates, such as a server that
 //! works on each request and then writes its response in two pieces.
 //!
 //! An operation of whose time a change saves the share `s` takes `1 - s` of it afterwards, and one

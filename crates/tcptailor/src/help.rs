@@ -1,4 +1,4 @@
-//! What stands below the options in a help text, laid out for a width.
+//! Text below the options of a help text, laid out for a width.
 
 /// An item of so few columns, such as an exit code, keeps its remark beside it.
 const SHORT_ITEM: usize = 4;

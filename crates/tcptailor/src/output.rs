@@ -1,4 +1,4 @@
-//! What the program prints: JSON documents in one envelope, tables that fit 100 columns.
+//! Output of the program: JSON documents in one envelope, tables that fit 100 columns.
 //!
 //! Results go to stdout, progress and notes to stderr. Every write can fail (a reader that left, a
 //! full disk) and says so; nothing here panics on it. What a terminal would obey in text for people

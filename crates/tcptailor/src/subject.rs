@@ -1,5 +1,5 @@
-//! What `fit` works on: a lab path of the kernel, two simulated hosts, a host that runs `serve`, or
-//! a program that is running here.
+//! The subject of `fit`: a lab path of the kernel, two simulated hosts, a host that runs `serve`,
+//! or a program that is running here.
 
 pub(crate) mod host;
 mod journalled;

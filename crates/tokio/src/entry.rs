@@ -1,4 +1,4 @@
-//! What a socket needs beside the host: who waits for it, and what it was told.
+//! State of a socket beside the host: who waits for it, and what it was told.
 
 use std::collections::VecDeque;
 use std::io;

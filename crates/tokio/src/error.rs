@@ -1,4 +1,4 @@
-//! What goes wrong, as the kernel's sockets say it.
+//! Errors, as the kernel's sockets report them.
 
 use std::io::{self, ErrorKind};
 

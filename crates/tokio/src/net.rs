@@ -1,4 +1,4 @@
-//! One host of ours, and where its packets come from and go to.
+//! One host of ours, with the source and destination of its packets.
 
 use std::fmt;
 use std::future::Future;

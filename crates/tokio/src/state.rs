@@ -1,4 +1,4 @@
-//! What the sockets of a [`Net`](crate::Net) and its driver share: the host behind a lock.
+//! State shared by the sockets of a [`Net`](crate::Net) and its driver: the host behind a lock.
 //!
 //! The lock is held for one call of the host and for what that makes it send over a TUN device,
 //! never across an await. Who is to be woken is collected under it and woken after it.

@@ -1,4 +1,4 @@
-//! Who waits for something.
+//! Tasks that wait for something.
 
 use std::task::Waker;
 

@@ -1,4 +1,4 @@
-//! Where a knob is in the settings of our stack.
+//! Places of knobs in the settings of our stack.
 //!
 //! Most knobs are one field (`field!`). The rest of this file is about those that are not: several
 //! knobs for one field, and values that a stack changes on the way, such as `SO_SNDBUF`.

@@ -1,4 +1,4 @@
-//! Which end of a connection a service has: the one that accepted it.
+//! Finds the end of a connection that belongs to the service: the one that accepted it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! How a rule writes its verdict down.
+//! Construction of verdicts.
 
 use base::{FlowKey, KnobValue, Live, find_knob};
 

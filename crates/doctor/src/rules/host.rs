@@ -1,4 +1,4 @@
-//! What all connections of a host share: queues of its listeners, its memory.
+//! State shared by all connections of a host: queues of its listeners, its memory.
 
 use base::human;
 

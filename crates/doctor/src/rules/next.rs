@@ -1,4 +1,4 @@
-//! Which limit comes next once the present one is gone.
+//! The limit that follows once the present one is gone.
 
 use base::{Limit, Rate, human};
 

@@ -1,4 +1,4 @@
-//! What the pauses of a flow of bursts cost it, where the window falls back in each of them.
+//! Cost of pauses to a flow of bursts whose window restarts after each of them.
 //!
 //! All is read from bursts that began and ended while they were watched: those at the edges of a
 //! look are seen in part, and would make the same traffic look different from look to look.

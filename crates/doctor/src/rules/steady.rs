@@ -1,4 +1,4 @@
-//! What stays the same while something else changes tells of a full path.
+//! Signs of a full path: quantities that stay constant while others change.
 //!
 //! A bottleneck lets packets out at one rate. A sender that tries more for a time, as BBR does in
 //! one round trip of eight, or whose window grows, gets no more through it: only a queue and the

@@ -1,4 +1,4 @@
-//! What is known of errors that are large.
+//! Known causes of large errors.
 //!
 //! Each cause has a direction and a bound, so that it explains what it was found for and no error
 //! of any size. What only noise explains is measured, not listed: the kernel's own runs beside it.

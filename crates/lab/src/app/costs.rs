@@ -1,4 +1,4 @@
-//! What a host's own work takes.
+//! Processing times of a host.
 
 use core::time::Duration;
 

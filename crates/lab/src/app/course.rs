@@ -1,5 +1,5 @@
-//! What is seen of a run while it is under way: how its flow goes, and what its sender counts in
-//! the time that counts.
+//! Observation of a run in progress: how its flow goes, and what its sender counts in the time that
+//! counts.
 //!
 //! It only looks, a bounded number of times, and between its looks costs a comparison.
 

@@ -1,4 +1,4 @@
-//! One connection of a program with its place in both streams, and the question whether there is
+//! One connection of a program, with its positions in both streams and the test whether there is
 //! more to do.
 
 use core::time::Duration;

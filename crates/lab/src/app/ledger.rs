@@ -1,4 +1,4 @@
-//! What was written to and read from each connection, for the check that no byte was made or lost.
+//! Bytes written to and read from each connection, to check that none were made or lost.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! What threads do, one script per side of a workload. A script says which call comes next and is
-//! asked again when that call has returned.
+//! Scripts of threads, one per side of a workload. A script says which call comes next and is asked
+//! again when that call has returned.
 
 mod bursts;
 mod exchange;

@@ -1,4 +1,4 @@
-//! What is run: the scenario with its overrides and axes, on which engine, how often.
+//! The manifest of a sweep: the scenario with its overrides and axes, on which engine, how often.
 
 use core::hash::Hasher;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Why the numbers of runs do not count, in little memory: of a sweep of a million cells all runs
-//! may have failed.
+//! Reasons why runs are unusable, in little memory: of a sweep of a million cells all runs may have
+//! failed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! From TOML to settings, variants, axes and claims, with the place of each.
+//! Parses TOML into settings, variants, axes and expectations, each with its position.
 
 use std::collections::BTreeSet;
 

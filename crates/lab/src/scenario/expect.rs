@@ -1,4 +1,4 @@
-//! What a scenario claims to come out.
+//! Expectations of a scenario.
 
 use super::metric::Metric;
 use crate::app::HostCosts;

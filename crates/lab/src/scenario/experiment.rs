@@ -1,5 +1,5 @@
-//! What makes a scenario an experiment: which statement of which document it is about, and what was
-//! published.
+//! Fields that make a scenario an experiment: which statement of which document it is about, and
+//! what was published.
 
 use serde::{Deserialize, Serialize};
 

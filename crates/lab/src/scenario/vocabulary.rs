@@ -1,4 +1,4 @@
-//! What scenario files may name that this crate does not have: probes, and documents that describe
+//! Names in scenario files that other crates define: probes, and documents that describe
 //! experiments.
 
 /// A probe as far as a scenario file is concerned: a measurement that stands in place of a path and

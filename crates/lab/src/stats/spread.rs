@@ -1,4 +1,4 @@
-//! How far values lie apart: whether more of them are needed, and which lie far from the others.
+//! Spread of values: whether more of them are needed, and which lie far from the others.
 
 use super::{median, median_interval};
 

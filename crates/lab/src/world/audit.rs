@@ -1,6 +1,6 @@
-//! Whether hosts keep the promises that can be seen from outside: an offered window is never taken
-//! back (RFC 9293 section 3.8.6.2.2). Where a host is out of memory for what it offered, it may say
-//! 0, as Linux does (`tcp_select_window`, rule 3.4.7).
+//! Checks promises of hosts that are visible from outside: an offered window is never taken back
+//! (RFC 9293 section 3.8.6.2.2). Where a host is out of memory for what it offered, it may say 0,
+//! as Linux does (`tcp_select_window`, rule 3.4.7).
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;

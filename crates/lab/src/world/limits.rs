@@ -1,4 +1,5 @@
-//! How long each limit held a sender: the truth, asked of the stack whenever something happened.
+//! Time for which each limit held a sender: the truth, asked of the stack whenever something
+//! happened.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

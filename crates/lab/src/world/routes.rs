@@ -1,4 +1,4 @@
-//! Where a node sends what.
+//! Routes of a node.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! From text to a filter, with errors that name the column and what was probably meant.
+//! Parses filters, with errors that name the column and a probable correction.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! One process at a time.
+//! Lock that admits one process at a time.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

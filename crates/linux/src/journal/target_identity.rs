@@ -1,6 +1,6 @@
-//! What a target was, apart from its name: names are given again, and so are inodes of namespaces.
-//! Cookies are not, nor are numbers of interfaces before they have gone round. A socket is known by
-//! its own cookie, whichever process holds it now.
+//! Identity of a target apart from its name: names are given again, and so are inodes of
+//! namespaces. Cookies are not, nor are numbers of interfaces before they have gone round. A socket
+//! is known by its own cookie, whichever process holds it now.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How a flow of the kernel's TCP went, put together from what was looked at anyway: the reports of
+//! Course of a flow of the kernel's TCP, from samples that are taken in any case: the reports of
 //! the programs say what arrived, the samples of the watch what the sender's connections were like.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What else the processors did meanwhile: a measurement on a busy machine measures the machine.
+//! Other load of the processors during a run: a measurement on a busy machine measures the machine.
 
 use std::fs;
 use std::time::Duration;

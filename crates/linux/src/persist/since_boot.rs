@@ -1,4 +1,4 @@
-//! Whether what a transaction of an earlier boot has set is in force again.
+//! Compares settings made by a transaction of an earlier boot with the present ones.
 
 use std::fmt;
 

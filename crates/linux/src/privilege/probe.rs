@@ -1,4 +1,4 @@
-//! What this machine allows, found out by trying.
+//! Permissions of this machine, determined by trying.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

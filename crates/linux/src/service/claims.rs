@@ -1,4 +1,4 @@
-//! What a server says of a run, held against what this end knows of it: nothing arrives that was
+//! Checks a server's report on a run against the observations of this end: nothing arrives that was
 //! not sent, and nothing in no time.
 
 use std::time::Duration;

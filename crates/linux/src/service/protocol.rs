@@ -1,4 +1,4 @@
-//! What `bench` and `serve` say to each other after the opening, in JSON.
+//! Messages between `bench` and `serve` after the opening, in JSON.
 //!
 //! ```text
 //! client                               server

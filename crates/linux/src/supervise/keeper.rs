@@ -1,5 +1,5 @@
-//! Who answers when we are gone: a process that does nothing until this one has ended, and then
-//! lets every call of the supervised program go on.
+//! Answers for supervised programs after this process has died: a process that does nothing until
+//! this one has ended, and then lets every call of the supervised program go on.
 //!
 //! Without it, the calls of a program that outlives us (a daemon that it left, or all of it where
 //! we were killed) would fail: the kernel answers them with `ENOSYS` when nobody holds the

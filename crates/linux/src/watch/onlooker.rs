@@ -1,4 +1,4 @@
-//! What is told while connections are watched, and to whom.
+//! Receivers of samples during a watch.
 
 use std::fmt;
 use std::time::Duration;

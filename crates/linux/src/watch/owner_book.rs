@@ -1,4 +1,4 @@
-//! Who holds the flows that are watched, and what only the holders' descriptors show.
+//! Owners of watched connections, and the socket options that only the owners' descriptors show.
 //!
 //! Looking through all of `/proc` can cost more than the rest of the watching together. So it is
 //! done only when a new flow needs it, first in the processes that hold watched flows already (a

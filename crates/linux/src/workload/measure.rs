@@ -1,4 +1,4 @@
-//! What a running workload counted: bytes, operations and response times per interval, and their
+//! Counters of a running workload: bytes, operations and response times per interval, and their
 //! sum.
 //!
 //! Flows write into a [`Meter`] of their own; one thread looks at all meters every interval. Rates

@@ -1,5 +1,5 @@
-//! What the sockets of one end sent: the kernel's counters of each connection, taken when the time
-//! that counts begins and ends, and before a connection is closed.
+//! Counters of one end's sockets as senders: the kernel's counters of each connection, taken when
+//! the time that counts begins and ends, and before a connection is closed.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;

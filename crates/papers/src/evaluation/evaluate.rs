@@ -1,4 +1,4 @@
-//! From outcomes to rows and verdicts.
+//! Turns outcomes into rows and verdicts.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! What a reader must know beside the numbers of an experiment, in the sentences of the screen and
-//! of pages.
+//! Remarks beside the numbers of an experiment, in the sentences of the screen and of pages.
 
 use std::collections::BTreeSet;
 

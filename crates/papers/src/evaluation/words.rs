@@ -1,4 +1,4 @@
-//! What was published and what is claimed, in the words of tables on the screen and of pages.
+//! Published values and expectations, in the words of tables on the screen and of pages.
 
 use lab::judge::Bounds;
 use lab::show::{show_bounds, show_value};

@@ -1,5 +1,5 @@
-//! What belongs to no single call: the numbers of sockets, and what a call waits for that is made
-//! again until it has an answer.
+//! State that belongs to no single call: the numbers of sockets, and what a call waits for that is
+//! made again until it has an answer.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Which runs of a reproduction are plotted over time, and the page that has them.
+//! Runs of a reproduction that are plotted over time, and their page.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

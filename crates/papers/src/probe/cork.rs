@@ -1,4 +1,4 @@
-//! What a cork holds, for how long, and what lets it go.
+//! Probes of cork: data held, for how long, and its release.
 //!
 //! Seed: Red Hat, `TCP_NODELAY` and `TCP_CORK`; the ceilings were measured on Linux.
 

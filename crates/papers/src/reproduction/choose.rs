@@ -1,4 +1,4 @@
-//! Which experiments somebody means by a name.
+//! Finds experiments by name.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What is to be run for an experiment on which engine, and how often.
+//! Runs planned for an experiment on each engine.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long what is left will take, by what was run so far.
+//! Estimates the remaining time from completed runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! When slow start ends before any loss.
+//! The end of slow start before any loss.
 //!
 //! Two detectors, from the arrival times of ACKs and from round-trip times: the one of Linux
 //! (`hystart_update`), which ends slow start at once, and HyStart++ (RFC 9406), which first goes on

@@ -1,4 +1,4 @@
-//! What applications ask of a host.
+//! Calls of applications on a host.
 
 use alloc::boxed::Box;
 use core::net::SocketAddr;

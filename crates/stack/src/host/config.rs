@@ -1,4 +1,4 @@
-//! What a host is made of, what it reports, and what goes wrong for its applications.
+//! Configuration, reports and errors of a host.
 
 use alloc::vec::Vec;
 use core::fmt;

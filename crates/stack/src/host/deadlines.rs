@@ -1,5 +1,5 @@
-//! When each socket has something to do: a heap in which a deadline that moves to a later time
-//! costs nothing until it would be the first.
+//! Next deadline of each socket: a heap in which a deadline that moves to a later time costs
+//! nothing until it would be the first.
 //!
 //! Timers of TCP are moved with nearly every packet and hardly ever fire. So a place in the heap
 //! stays where it is while its deadline only moves away, and is looked at again when it gets to the

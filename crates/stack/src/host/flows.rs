@@ -1,4 +1,4 @@
-//! Which socket the packets between two ends are for.
+//! Lookup of the socket for packets between two ends.
 //!
 //! A table by a keyed hash of the ends, so that nobody can choose ports that meet in it;
 //! what is compared in the end is the ends themselves, which the sockets know. Nothing iterates

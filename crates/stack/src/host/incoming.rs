@@ -1,4 +1,4 @@
-//! Which socket a segment is for, and what happens where there is none.
+//! Delivery of segments to sockets, and replies to those without one.
 
 use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,5 @@
-//! What all connections of a host may keep together of received data and of written data that is
-//! not acknowledged, and who gives when it is too much (Linux `tcp_mem`).
+//! Memory that all connections of a host together may use for received data and for written,
+//! unacknowledged data, and who gives way when it is too much (Linux `tcp_mem`).
 //!
 //! Below the pressure mark everybody takes what its own buffers allow. Above it buffers stop
 //! growing, and only those may take more that hold less than an equal share. At the limit nobody

@@ -1,4 +1,4 @@
-//! What the connections of a host share while they work.
+//! State shared by the connections of a host while they work.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

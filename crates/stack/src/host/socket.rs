@@ -1,5 +1,5 @@
-//! What a host keeps of a connection beside TCP: whose it is, what its application waits for and
-//! has been told, and what it holds of what all connections share.
+//! State of a connection beside TCP: whose it is, what its application waits for and has been told,
+//! and what it holds of what all connections share.
 //!
 //! Knows no states, segments or windows: a connection says what has happened, and who hears of it
 //! is decided here.

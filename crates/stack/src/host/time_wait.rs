@@ -1,4 +1,4 @@
-//! What remains of a connection that both sides have closed (RFC 9293 section 3.3.2, TIME-WAIT).
+//! TIME-WAIT: the rest of a connection that both sides have closed (RFC 9293 section 3.3.2).
 
 use core::net::SocketAddr;
 use core::time::Duration;

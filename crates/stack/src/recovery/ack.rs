@@ -1,4 +1,4 @@
-//! What one ACK does: marks what arrived, measures, and hands the rest to the state machine.
+//! Processing of one ACK: marks what arrived, measures, and hands the rest to the state machine.
 //!
 //! The order of the steps is Linux's `tcp_ack`: SACK blocks first, then the cumulative
 //! acknowledgment, then probes, then losses and the state, and the window last.

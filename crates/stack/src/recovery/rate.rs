@@ -1,4 +1,4 @@
-//! How fast packets are delivered.
+//! Delivery rate.
 //!
 //! Each record remembers how much had been delivered when it left; the ACK that delivers it gives a
 //! sample: what came in since then, over the longer of the time that sending and acknowledging it

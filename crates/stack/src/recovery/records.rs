@@ -1,4 +1,4 @@
-//! What is in flight: the scoreboard.
+//! The scoreboard of segments in flight.
 //!
 //! A [`Record`] is a chain of segments that left together and shares one fate; SACK and
 //! retransmission cut it, always between segments. What was SACKed is taken out and kept as runs,

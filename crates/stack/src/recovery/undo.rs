@@ -1,4 +1,4 @@
-//! Whether the last reduction was wrong.
+//! Detects unnecessary window reductions and undoes them.
 //!
 //! Remembers what a recovery retransmitted. It was superfluous when the ACKs that end it echo a
 //! time before the first retransmission (Eifel, RFC 3522), or when every retransmission was

@@ -1,4 +1,4 @@
-//! When the congestion window changes without an ACK: idle times, unused windows.
+//! Changes of the congestion window without an ACK: idle times, unused windows.
 //!
 //! Rules 12.2, 12.6 and 12.7; RFC 5681 section 4.1, RFC 2861, RFC 7661; Linux
 //! `tcp_cwnd_validate`, `tcp_slow_start_after_idle_check`, `tcp_update_pacing_rate`.

@@ -1,5 +1,5 @@
-//! What received data costs: the size of the receive buffer, what each packet charges to it, and
-//! how memory becomes window.
+//! Memory charge of received data: the size of the receive buffer, what each packet charges to it,
+//! and how memory becomes window.
 //!
 //! Decides from the settings of the receive memory and the segment size. When the buffer grows is
 //! the business of `autotune`.

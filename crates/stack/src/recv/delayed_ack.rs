@@ -1,4 +1,4 @@
-//! When received data is acknowledged.
+//! Delayed ACKs.
 //!
 //! One state machine for all stacks, with the differences as data ([`Acks`]): how much data is
 //! acknowledged at once, quick ACKs at the start, request-and-response mode, a timer that follows

@@ -1,4 +1,4 @@
-//! What happens when the receive buffer is full, and how settings change on a living connection.
+//! A full receive buffer, and changes of its settings on a living connection.
 //!
 //! The order of remedies is Linux's (rule 3.5); where memory is not what counts, only the last one
 //! is left: the segment is dropped.

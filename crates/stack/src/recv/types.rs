@@ -1,4 +1,4 @@
-//! What goes into the receiving half and comes out of it.
+//! Input and output types of the receiving half.
 
 use core::time::Duration;
 

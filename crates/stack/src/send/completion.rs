@@ -1,4 +1,4 @@
-//! When a send of Winsock counts as complete (seed: Winsock, "Winsock implementation").
+//! Completion of Winsock sends (seed: Winsock, "Winsock implementation").
 //!
 //! The quota (`SO_SNDBUF`) is compared with the sends that are still buffered; a send is released
 //! as a whole, when all of it has been acknowledged.

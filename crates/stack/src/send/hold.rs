@@ -1,5 +1,5 @@
-//! Whether a segment that is not full waits: Nagle's algorithm in its variants, cork, and stacks
-//! told not to push.
+//! Whether a partial segment is held: Nagle's algorithm in its variants, cork, and stacks told not
+//! to push.
 
 use base::Limit;
 use base::settings::{Accounting, Completion, Nagle, Push};

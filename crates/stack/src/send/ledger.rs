@@ -1,5 +1,5 @@
-//! What was written: the bytes that are not acknowledged, the packets that they were cut into, and
-//! whether more follow.
+//! The transmit ledger of written data: the bytes that are not acknowledged, the packets that they
+//! were cut into, and whether more follow.
 //!
 //! Decides nothing. What was sent and acknowledged is [`Progress`]'s to know; a packet stays here
 //! until it is acknowledged as a whole, since its memory does.

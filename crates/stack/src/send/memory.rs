@@ -1,4 +1,4 @@
-//! How large the send buffer is: what the application asked for, or a rule of automatic sizing.
+//! Size of the send buffer: what the application asked for, or a rule of automatic sizing.
 
 use base::settings::{Accounting, Completion, SendMemory, SizeRule};
 

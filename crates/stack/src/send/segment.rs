@@ -1,4 +1,4 @@
-//! What leaves next: how long a segment or GSO packet is, and why there is none.
+//! The next segment to send: how long a segment or GSO packet is, and why there is none.
 //!
 //! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
 //! window, small segments and deferral, size, local queue. Stacks that cut the stream when they

@@ -1,4 +1,4 @@
-//! How much of a write is taken, and when there is room again: the three semantics of
+//! Acceptance of writes, and when there is room again: the three semantics of
 //! [`base::settings::Completion`].
 
 use base::settings::{Accounting, Completion};

@@ -1,4 +1,4 @@
-//! What the application asks of a connection: it writes, reads, and takes it over.
+//! Calls of the application on a connection: it writes, reads, and takes it over.
 
 use base::Instant;
 use base::settings::Nagle;

@@ -1,5 +1,5 @@
-//! What timestamps say: which segments are too old to be true, which of them is echoed, and how
-//! long a round trip took (RFC 7323).
+//! Timestamps: which segments are too old to be true, which of them is echoed, and how long a round
+//! trip took (RFC 7323).
 
 use core::time::Duration;
 

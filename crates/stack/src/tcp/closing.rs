@@ -1,4 +1,4 @@
-//! How a connection ends: in order, broken, or let go by its application.
+//! The end of a connection: in order, broken, or let go by its application.
 
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};

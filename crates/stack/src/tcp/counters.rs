@@ -1,4 +1,4 @@
-//! What one connection counted.
+//! Counters of one connection.
 
 use super::Connection;
 use crate::recovery::RecoveryStats;

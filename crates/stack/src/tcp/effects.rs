@@ -1,4 +1,4 @@
-//! What a host has to do for a connection once that was called: a connection never calls its host.
+//! Effects of a connection's events on its host: a connection never calls its host.
 
 use base::Instant;
 

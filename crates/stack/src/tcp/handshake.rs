@@ -1,4 +1,4 @@
-//! How a connection begins: active, passive, and both at once (RFC 9293 section 3.5).
+//! The handshake: active, passive, and both at once (RFC 9293 section 3.5).
 
 use alloc::boxed::Box;
 use core::time::Duration;

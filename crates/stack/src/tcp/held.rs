@@ -1,4 +1,4 @@
-//! Why nothing more is sent, and how long a connection has waited for what (Linux `tcp_chrono`).
+//! The limit of the sender, and the time spent in each (Linux `tcp_chrono`).
 
 use core::time::Duration;
 

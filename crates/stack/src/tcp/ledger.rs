@@ -1,6 +1,5 @@
-//! Where the sending half and loss recovery hear of what was sent and what was acknowledged: first
-//! loss recovery, which keeps how far the stream has come, then the sending half, which is shown
-//! it.
+//! Reports sent and acknowledged data to the sending half and to loss recovery: first loss
+//! recovery, which keeps how far the stream has come, then the sending half, which is shown it.
 
 use base::Instant;
 

@@ -1,4 +1,4 @@
-//! What a connection has in the local queue of its host, and whether it waits for room there.
+//! Packets of a connection in the local queue of its host, and its wait for room there.
 
 use crate::host::WaitingAck;
 

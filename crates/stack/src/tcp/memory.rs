@@ -1,5 +1,5 @@
-//! What received and written data takes of the host's memory and of its pool of buffers, and what
-//! is given back where others need it.
+//! Received and written data in the host's memory and in its pool of buffers, and its release where
+//! others need room.
 
 use base::Instant;
 

@@ -1,4 +1,4 @@
-//! When the next packet may leave of a connection whose packets are spread over time.
+//! Pacing: when the next packet of a paced connection may leave.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the peer lets us send: the window of the newest segment counts (RFC 9293 section 3.10.7.4).
+//! The peer's window: the window of the newest segment counts (RFC 9293 section 3.10.7.4).
 
 use base::tcp::TcpFlags;
 

@@ -1,4 +1,4 @@
-//! What a connection tells of itself: whose it is, the flow record, and why it waits.
+//! Reports of a connection: whose it is, the flow record, and why it waits.
 
 use core::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! How large a segment of ours may be: what path, peer and application allow, less the options of
-//! this very segment. And what the connection does when that changes.
+//! Size of a segment: what path, peer and application allow, less the options of this very segment.
+//! And what the connection does when that changes.
 //!
 //! The only place that says how much data a segment carries, be it new, retransmitted or a probe.
 //! What is known of the path itself is decided by [`MtuState`].

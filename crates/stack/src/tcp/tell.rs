@@ -1,5 +1,5 @@
-//! What a trace hears of a connection beside packets, timers and states: what changed since it was
-//! told last. Where nobody listens, nothing is compared.
+//! Reports to a trace beside packets, timers and states: what changed since it was told last. Where
+//! nobody listens, nothing is compared.
 
 use base::{CongestionState, Instant, Limit};
 

@@ -1,4 +1,4 @@
-//! What happens when a timer of a connection fires.
+//! Expiry of a connection's timers.
 
 use core::time::Duration;
 

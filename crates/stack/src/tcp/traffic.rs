@@ -1,4 +1,4 @@
-//! What a connection sent and received, as `tcp_info` counts it. Nothing but pacing and the
+//! Segments and bytes of a connection, as `tcp_info` counts them. Nothing but pacing and the
 //! patience with a silent peer is decided by it.
 
 use base::{FlowSample, Instant};

@@ -1,4 +1,4 @@
-//! From bytes to packets.
+//! Parses bytes into packets.
 
 use core::fmt;
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! From packets to bytes.
+//! Writes packets as bytes.
 
 use alloc::vec::Vec;
 use core::fmt;

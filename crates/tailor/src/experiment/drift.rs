@@ -1,4 +1,4 @@
-//! Whether a difference between before and after can come from a drift that was there before.
+//! Tests whether a difference between before and after can be explained by an earlier trend.
 //!
 //! By ranks, as everything here: the slope of Theil and Sen (Sen 1968) over the looks before the
 //! change, and Kendall's S, which counts the pairs that rise less those that fall.

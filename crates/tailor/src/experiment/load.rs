@@ -1,4 +1,4 @@
-//! Whether a difference between A and B can come from what the program offered meanwhile.
+//! Tests whether a difference between variants can be explained by a change of the offered load.
 
 use doctor::Objective;
 use lab::{Offered, stats};

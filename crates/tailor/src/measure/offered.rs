@@ -1,4 +1,4 @@
-//! What a program offers its connections, measured such that a better TCP does not raise it.
+//! Load that a program offers, measured such that a better TCP does not raise it.
 //!
 //! A program that waits for answers asks more often when they come sooner: its requests per second
 //! are a result. How much it sends for each answer is its own choice. Of one that hears nothing

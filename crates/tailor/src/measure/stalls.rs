@@ -1,4 +1,4 @@
-//! How long connections had data to deliver while nothing moved.
+//! Time for which connections had data to deliver while nothing moved.
 
 use std::time::Duration;
 

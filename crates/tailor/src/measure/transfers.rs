@@ -1,4 +1,4 @@
-//! How long transfers take: blocks between two pauses, and short connections.
+//! Duration of transfers: blocks between two pauses, and short connections.
 
 use std::sync::Arc;
 use std::time::Duration;

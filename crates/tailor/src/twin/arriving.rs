@@ -1,6 +1,6 @@
-//! How data arrives: how densely where it comes in trains, and how unevenly within a round trip.
-//! The slowest link of a path spaces packets out, so that a train shows its rate although pauses
-//! follow.
+//! Arrival patterns of data: how densely where it comes in trains, and how unevenly within a round
+//! trip. The slowest link of a path spaces packets out, so that a train shows its rate although
+//! pauses follow.
 
 use std::time::Duration;
 

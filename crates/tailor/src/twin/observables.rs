@@ -1,5 +1,5 @@
-//! What a look shows of one service, in the numbers that a twin has to reproduce: computed alike of
-//! a real look and of one at a twin, so that what the sensors do to a number they do to both.
+//! Observables of one service, which a twin has to reproduce: computed alike of a real look and of
+//! one at a twin, so that what the sensors do to a number they do to both.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the programs do, from what their connections show.
+//! Infers the workload from the connections of programs.
 
 use std::time::Duration;
 

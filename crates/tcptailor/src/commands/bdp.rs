@@ -1,4 +1,4 @@
-//! What a path needs of this host, and whether the host has it.
+//! Requirements of a path on this host, beside the present settings.
 
 mod report;
 

@@ -1,4 +1,4 @@
-//! What this machine allows.
+//! Capabilities of this machine.
 
 use comfy_table::{Cell, Color, Table};
 use linux::{Capabilities, Fact};

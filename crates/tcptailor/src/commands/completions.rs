@@ -1,4 +1,4 @@
-//! What a shell needs to complete a command line, made from the definitions of the help.
+//! Shell completions, generated from the definitions of the help.
 
 use clap::ValueEnum;
 use clap_complete::generate;

@@ -1,4 +1,4 @@
-//! What a change would give, before anything is changed: of a running program, a recording, a
+//! Predicts the effect of a change before anything is changed: of a running program, a recording, a
 //! scenario, a fault, or a path that is given by hand.
 
 mod given;

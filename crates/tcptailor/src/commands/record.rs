@@ -1,5 +1,4 @@
-//! What the sensors see, into a file that `diagnose` judges again: for bug reports, for later, for
-//! tests.
+//! Records samples into a file that `diagnose` judges again: for bug reports, for later, for tests.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,5 +1,5 @@
-//! What reaches further than one socket in Linux: routes, links, queues, sysctls. Our stack sets
-//! the same for one connection.
+//! Settings of Linux that reach further than one socket: routes, links, queues, sysctls. Our stack
+//! sets the same for one connection.
 
 use crate::knob::site::{
     AFTER_IDLE, MTU_PROBING, RCVBUF_AUTO, RMEM, RTO_MIN, TIMESTAMPS, WMEM, field,

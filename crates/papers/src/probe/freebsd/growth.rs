@@ -1,4 +1,4 @@
-//! How the buffers of both ends grow (FB4 to FB19), at 100 ms and 100 Mbit/s.
+//! Growth of the buffers of both ends (FB4 to FB19), at 100 ms and 100 Mbit/s.
 //!
 //! The rule of 2018 at 1 Gbit/s, since half a round-trip time at 100 Mbit/s carries less than its
 //! last step asks for. The rule of 2006 takes at most one step per round-trip time, and fewer while

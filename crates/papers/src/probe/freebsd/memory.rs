@@ -1,5 +1,5 @@
-//! What 1000 idle connections and a busy one reserve, with fixed buffers and with automatic ones
-//! (F10, FB28).
+//! Memory reserved by 1000 idle connections and a busy one, with fixed buffers and with automatic
+//! ones (F10, FB28).
 //!
 //! Reserved is what a stack promises a connection and has to have if all are used at once; used is
 //! what data occupies.

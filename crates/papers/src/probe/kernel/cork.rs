@@ -1,5 +1,5 @@
-//! What a cork holds on the kernel, for how long, and what lets it go; a header in front of a file;
-//! and the sample programs, by themselves and under the preloaded library.
+//! Probes of cork on the kernel: data held, for how long, and its release; a header in front of a
+//! file; and the sample programs, by themselves and under the preloaded library.
 //!
 //! All on loopback, with sockets and processes of its own.
 

@@ -1,4 +1,4 @@
-//! What 1000 idle connections and a busy one cost this kernel, with fixed buffers and with
+//! Memory used on this kernel by 1000 idle connections and a busy one, with fixed buffers and with
 //! automatic ones (experiment F10).
 //!
 //! A buffer's size is a limit here: nothing is reserved, and memory is charged for what packets

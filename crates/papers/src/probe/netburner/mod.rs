@@ -1,5 +1,5 @@
-//! What the `NetBurner` document says that no path and no workload expresses. Most of it is written
-//! in that system's own calls.
+//! Statements of the `NetBurner` document that no path and no workload expresses. Most of it is
+//! written in that system's own calls.
 
 mod lossy;
 mod nopush;

@@ -1,5 +1,5 @@
-//! What the example programs "TCP Speed Test" and "TCP Stress Test" of that system do (experiments
-//! N10, NB62, NB63), written anew from what is known of their traffic.
+//! The example programs "TCP Speed Test" and "TCP Stress Test" of that system (experiments N10,
+//! NB62, NB63), written anew from what is known of their traffic.
 
 use core::cell::Cell;
 use core::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What write and writeall return, and when they tell that the peer has reset the connection
+//! Results of write and writeall, and the time at which they report a reset by the peer
 //! (experiments N8, NB36, NB37).
 
 use core::task::Poll;

@@ -1,4 +1,4 @@
-//! Whether the pipe is full: bandwidth no longer grows although more is sent.
+//! Detects that the pipe is full: bandwidth no longer grows although more is sent.
 
 use super::bandwidth::{Bandwidth, UNIT};
 

@@ -1,4 +1,4 @@
-//! What is remembered of a chain of segments in flight, and what happens to it.
+//! State of a chain of segments in flight, and its changes.
 
 use base::Instant;
 

@@ -1,4 +1,4 @@
-//! What is changed now, and by which transaction.
+//! Changes in force, with their transactions.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! What one variant of a benchmark does: the flags of the command line, with what `--compare` puts
-//! in their place.
+//! One variant of a benchmark: the flags of the command line, with what `--compare` puts in their
+//! place.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What limits the connections of this machine: watch for a while, ask the doctor about each flow,
-//! show the answer. Changes nothing; `-o` writes down what `apply` would change.
+//! Limits of this machine's connections: watch for a while, ask the doctor about each flow, show
+//! the answer. Changes nothing; `-o` writes down what `apply` would change.
 
 mod capture;
 pub(crate) mod document;

@@ -1,4 +1,4 @@
-//! From what was recorded to the answer as rows.
+//! Turns a recording into rows.
 
 use base::Netns;
 use doctor::{Recording, Track, Verdict};

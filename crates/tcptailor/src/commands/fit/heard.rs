@@ -1,5 +1,5 @@
-//! What is heard while the work is done, beside the result: each run of each experiment, and how
-//! the connection with the most important answer went before and after.
+//! Observations during the work, beside the result: each run of each experiment, and how the
+//! connection with the most important answer went before and after.
 
 use page::Series;
 use serde::Serialize;

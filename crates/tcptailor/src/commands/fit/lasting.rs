@@ -1,5 +1,5 @@
-//! What a change of a running program's socket leaves to do: it ends with its connection, and the
-//! next one begins as all others do.
+//! Remaining steps after a change of a running program's socket: it ends with its connection, and
+//! the next one begins as all others do.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! What `fit HOST` says of its result: it was found on a test connection of the command, which has
-//! ended, and the program that it is for has its own.
+//! The result of `fit HOST`: it was found on a test connection of the command, which has ended, and
+//! the program that it is for has its own.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What `fit` shows while it works, and the table at its end.
+//! Progress and result table of `fit`.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! How far our stack agrees with the kernel of this machine, in virtual time and on real packets.
+//! Agreement of our stack with the kernel of this machine, in virtual time and on real packets.
 
 mod recorded;
 mod table;

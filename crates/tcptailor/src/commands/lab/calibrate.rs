@@ -1,4 +1,4 @@
-//! What the work of this machine takes, for hosts in virtual time.
+//! Measures the processing times of this machine, for hosts in virtual time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! How often the experiments of `fit` are wrong, counted over changes of which it is known whether
-//! they help.
+//! Error rate of the experiments of `fit`, over changes whose effect is known.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How right the doctor's limit shares are, where the truth is known.
+//! Accuracy of the doctor's limit shares, where the truth is known.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! How often predictions were right: each is made from the looks before a change only, then the
-//! change is made and measured.
+//! Accuracy of predictions: each is made from the looks before a change only, then the change is
+//! made and measured.
 
 mod kept;
 mod page;

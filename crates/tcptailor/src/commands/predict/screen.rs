@@ -1,4 +1,4 @@
-//! What `predict` shows.
+//! Output of `predict`.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! What the change for a finding would have given: the one place from which the report takes it.
+//! Effect that the change for a finding would have had: the one place from which the report takes
+//! it.
 
 use std::time::Duration;
 

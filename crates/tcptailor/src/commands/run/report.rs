@@ -1,5 +1,5 @@
-//! What is told of a program that has ended: how it ended, what limited its connections, what would
-//! have helped, and how its settings fared.
+//! Report on a program that has ended: how it ended, what limited its connections, what would have
+//! helped, and how its settings fared.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! From findings to settings that `run --set` can give, and how a program would make them itself.
+//! Turns findings into settings for `run --set`, and into code for the program.
 
 use base::knob::LinuxSite;
 use base::{Knob, KnobValue, Limit, Scope, find_knob};

@@ -1,4 +1,4 @@
-//! What the endpoint answers: the text of the last round, and what is read at the moment.
+//! Responses of the endpoint: the text of the last round, and what is read at the moment.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! How often is looked: as often as was asked for, rarer where that would cost more than it may.
+//! Interval of rounds: as often as was asked for, rarer where that would cost more than it may.
 
 use std::time::Duration;
 

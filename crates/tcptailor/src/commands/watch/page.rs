@@ -1,4 +1,4 @@
-//! What `--html` writes: the last hours of each service, findings with their evidence and with what
+//! The page of `--html`: the last hours of each service, findings with their evidence and with what
 //! to type, and what the watch itself costs. Written once a minute, whole each time.
 
 use std::cmp::Reverse;

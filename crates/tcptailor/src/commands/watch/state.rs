@@ -1,4 +1,4 @@
-//! What rounds add up to: totals by service, in a bounded number of services, and their metrics.
+//! Totals over rounds: by service, in a bounded number of services, and their metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a run went, interval by interval: rate, round-trip time, window, retransmissions, limit.
+//! Course of a run, interval by interval: rate, round-trip time, window, retransmissions, limit.
 
 use base::Limit;
 use lab::Point;

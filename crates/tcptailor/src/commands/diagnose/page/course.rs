@@ -1,5 +1,5 @@
-//! How the connections of a row went: rate, round-trip time and bytes in flight at even distances,
-//! and which limits held between, from the samples that the answer is made from.
+//! Course of a row's connections: rate, round-trip time and bytes in flight at even distances, and
+//! which limits held between, from the samples that the answer is made from.
 
 use std::collections::BTreeMap;
 

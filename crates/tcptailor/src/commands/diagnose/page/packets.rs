@@ -1,4 +1,4 @@
-//! What the packets of a connection show: a time-sequence plot, and its retransmissions.
+//! Packets of a connection: a time-sequence plot, and its retransmissions.
 
 use capture::{FlowTrace, RetransmissionKind};
 use page::{AckedTo, Cell, Part, Retransmitted, Sequence, Span, Table, Tone};

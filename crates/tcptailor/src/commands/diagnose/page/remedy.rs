@@ -1,4 +1,4 @@
-//! What to type to make a change, and what undoes it.
+//! Commands to apply and to undo a change.
 
 use base::knob::LinuxSite;
 use base::{KnobValue, Live, Target, find_knob};

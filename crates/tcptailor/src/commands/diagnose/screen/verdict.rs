@@ -1,4 +1,4 @@
-//! One verdict for people: how sure it is, what to change and who, and what speaks for it.
+//! Text of one verdict: how sure it is, what to change and who, and what speaks for it.
 
 use std::fmt::Write;
 

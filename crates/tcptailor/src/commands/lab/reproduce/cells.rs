@@ -1,5 +1,5 @@
-//! What the table of an experiment says, place by place, and what stands below it: for the screen
-//! and for Markdown alike.
+//! Table of an experiment, place by place, with the remarks below it: for the screen and for
+//! Markdown alike.
 
 use base::human;
 use lab::EngineName;

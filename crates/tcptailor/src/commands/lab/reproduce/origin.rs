@@ -1,4 +1,4 @@
-//! Where and when a document was made, for a page that is made of it later.
+//! Origin of a document, for a page that is made of it later.
 
 use serde_json::Value;
 

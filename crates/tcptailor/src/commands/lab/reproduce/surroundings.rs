@@ -1,4 +1,4 @@
-//! What a reproduction runs on: the engines of this machine, the folder, and the progress bar.
+//! Environment of a reproduction: the engines of this machine, the folder, and the progress bar.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What runs a trial.
+//! Engines of trials.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What of a run in virtual time goes to files: packets, and what happens inside the hosts.
+//! Files written by a run in virtual time: packets, and what happens inside the hosts.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,4 +1,4 @@
-//! What it carried, and what that cost.
+//! Traffic and its cost.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

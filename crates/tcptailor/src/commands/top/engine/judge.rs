@@ -1,4 +1,4 @@
-//! Which connections the doctor is asked about when a window is over.
+//! Chooses the connections to judge at the end of a window.
 //!
 //! Looks at all connections are summed up ten times a second, which is cheap: rates, and what holds
 //! them. To judge one, all its looks are unpacked and read many times. Where there are many, that

@@ -1,4 +1,4 @@
-//! What keys do: those of less, htop and vi where they have one.
+//! Effects of keys: those of less, htop and vi where they have one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
