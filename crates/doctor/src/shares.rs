@@ -1,5 +1,4 @@
-//! Divides the time between looks among the limits of a sender: the time between looks is shared
-//! out.
+//! Divides the time between looks among the limits of a sender.
 //!
 //! Two counters of the kernel are exact (`tcp_chrono_*`): the time with nothing to send, and the
 //! time that the peer's window took. What is left of the time between two looks is shared out by

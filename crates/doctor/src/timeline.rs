@@ -1,5 +1,4 @@
-//! Differences of counters and votes of states of one flow over an interval: differences of its
-//! counters, votes of its states.
+//! Differences of counters and votes of states of one flow over an interval.
 //!
 //! A [`Timeline`] takes samples of one socket and answers questions about the observed interval
 //! only. A difference since the birth of a connection says nothing about now, and one snapshot

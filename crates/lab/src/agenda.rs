@@ -1,11 +1,10 @@
-//! A queue of deadlines, one per member: deadlines in order of time, and of being set where times
-//! are equal.
+//! A queue of deadlines, one per member, in order of time, and of being set where times are equal.
 //!
 //! Each member has at most one deadline. Members stand in groups of a few. The groups are the
 //! leaves of a binary tree, each node of which holds the earlier one of the two below it; so
 //! setting a deadline costs O(log n) of all. What happens at one time mostly concerns the same few
-//! members, so the tree hears of a group only when another one changes, or when somebody asks for
-//! the next.
+//! members, so the tree is updated for a group only when another one changes, or when the next
+//! deadline is requested.
 
 use base::Instant;
 
@@ -27,12 +26,12 @@ pub(crate) struct Agenda {
     tree: Vec<u128>,
     members: usize,
     settings: u64,
-    /// The group that has changed, where the tree has not heard of it.
+    /// The changed group for which the tree is not up to date.
     changed: Option<usize>,
 }
 
 impl Agenda {
-    /// A member more; its number.
+    /// Adds a member; returns its number.
     pub(crate) fn join(&mut self) -> usize {
         if self.members == self.groups.len() * GROUP {
             self.update();
@@ -54,7 +53,7 @@ impl Agenda {
         self.members - 1
     }
 
-    /// Sets when `member` is due. One that was due then anyway keeps its place among the others.
+    /// Sets the deadline of `member`. An unchanged deadline keeps its place among equal ones.
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
         let before = self.groups[member / GROUP][member % GROUP];
@@ -104,13 +103,13 @@ impl Agenda {
         Some(member)
     }
 
-    /// When `member` is due.
+    /// The deadline of `member`.
     #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
         deadline_of(self.groups[member / GROUP][member % GROUP])
     }
 
-    /// Tells the tree of the group that has changed, if one has.
+    /// Updates the tree for the changed group, if there is one.
     #[inline]
     fn update(&mut self) {
         if let Some(group) = self.changed {

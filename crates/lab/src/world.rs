@@ -41,7 +41,7 @@ use station::{Arrival, Station};
 pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
 
-/// Most things that happen without time moving on; more are a path that takes no time at all.
+/// Bound on events without progress of time; more mean a path that takes no time at all.
 const MOVES_MAX: u64 = 50_000_000;
 
 /// A host or a router.
@@ -56,7 +56,7 @@ pub struct LinkId(usize);
 #[derive(Debug)]
 pub struct World<A> {
     now: Instant,
-    /// Things that happened since time moved on.
+    /// Events since time last progressed.
     moves: u64,
     agenda: Agenda,
     members: Vec<Member>,
@@ -87,13 +87,13 @@ struct Node<A> {
 /// Wire packets, outside of links.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Left a host.
+    /// Sent by a host.
     sent: u64,
-    /// Reports that something was too big.
+    /// ICMP errors that a packet was too big.
     reported: u64,
-    /// Reached a host.
+    /// Received by a host.
     received: u64,
-    /// Had no way to go, or took too many hops.
+    /// Had no route, or exceeded the hop limit.
     lost: u64,
 }
 
@@ -115,18 +115,18 @@ impl<A: App> World<A> {
         }
     }
 
-    /// Looks at every packet that a host sends, whether it keeps its promises; costs time. It is
-    /// the default of debug builds.
+    /// Checks the promises of hosts on each packet that they send; costs time. The default in debug
+    /// builds.
     pub fn audit(&mut self) {
         self.audit = Some(Audit::default());
     }
 
-    /// A host more; what its work takes is `costs`.
+    /// Adds a host with these processing times.
     pub fn add_host(&mut self, config: HostConfig, costs: HostCosts) -> NodeId {
         self.add_node(Some(Box::new(Station::new(Host::new(config), costs))))
     }
 
-    /// A router more: it forwards at once.
+    /// Adds a router, which forwards at once.
     pub fn add_router(&mut self) -> NodeId {
         self.add_node(None)
     }
@@ -142,11 +142,11 @@ impl<A: App> World<A> {
         NodeId(node)
     }
 
-    /// A link from one node to another. It is the default route of its first node, unless that has
-    /// one.
+    /// Adds a link from one node to another. It becomes the default route of its first node, unless
+    /// that has one.
     ///
     /// # Errors
-    /// Where the link makes no sense.
+    /// Where the specification of the link is invalid.
     pub fn add_link(
         &mut self,
         from: NodeId,
@@ -163,13 +163,12 @@ impl<A: App> World<A> {
         Ok(LinkId(link))
     }
 
-    /// Sends what goes to `destination` over `link` from `node` on.
+    /// Routes packets to `destination` from `node` over `link`.
     pub fn add_route(&mut self, node: NodeId, destination: IpAddr, link: LinkId) {
         self.nodes[node.0].routes.add(destination, link.0);
     }
 
-    /// Lets the interface in front of `link` take packets at this rate: they enter the link one
-    /// after the other.
+    /// Sets the rate of the interface in front of `link`: packets enter the link one after the other.
     pub fn set_interface_rate(&mut self, link: LinkId, rate: Rate) {
         self.hops[link.0].interface_rate = Some(rate);
     }
@@ -179,7 +178,7 @@ impl<A: App> World<A> {
         self.hops[link.0].taps.push((point, tap));
     }
 
-    /// Tells `trace` from now on what happens inside a host.
+    /// Reports events inside a host to `trace` from now on.
     ///
     /// # Panics
     /// Where `node` is a router.
@@ -268,8 +267,8 @@ impl<A: App> World<A> {
         hop.link.stats()
     }
 
-    /// Moves on to the next deadline and lets all happen that is due then. False, and nothing
-    /// happens, where that is after `until` or nothing is due ever.
+    /// Advances to the next deadline and handles everything due then. False, without any effect, if
+    /// that is after `until` or there is none.
     ///
     /// # Panics
     /// Where time would go back or does not move on at all: a bug of a host, a link or a program,
@@ -307,8 +306,8 @@ impl<A: App> World<A> {
         self.now = self.now.max(until);
     }
 
-    /// Lets somebody from outside make calls on a host and its program at the present time. What
-    /// the calls make the host send leaves with the next step.
+    /// Makes calls from outside on a host and its program at the present time. Packets that they
+    /// cause are sent in the next step.
     ///
     /// # Panics
     /// Where `node` is a router, or its host has no program.
@@ -353,7 +352,7 @@ impl<A: App> World<A> {
         station.expect("the caller names a host, no router")
     }
 
-    /// Takes what has arrived out of a link.
+    /// Delivers the packets that have arrived at the end of a link.
     fn deliver(&mut self, link: usize) {
         while let Some(packet) = self.hops[link].poll_deliver(self.now) {
             self.arrive(self.hops[link].to, packet);
@@ -362,7 +361,7 @@ impl<A: App> World<A> {
         self.agenda.set(hop.member, hop.link.poll_timeout());
     }
 
-    /// A packet reaches a node.
+    /// Handles a packet that arrives at a node.
     fn arrive(&mut self, node: usize, packet: Parcel) {
         let Node {
             member, station, ..
@@ -386,7 +385,7 @@ impl<A: App> World<A> {
         }
     }
 
-    /// A router sends a packet on.
+    /// Forwards a packet from a router.
     fn forward(&mut self, node: usize, mut packet: Parcel) {
         match packet.hop_limit.checked_sub(1).filter(|left| *left > 0) {
             Some(left) => {
@@ -397,7 +396,7 @@ impl<A: App> World<A> {
         }
     }
 
-    /// Lets a host do what is due, and its program what it can.
+    /// Handles everything due on a host, and lets its program run.
     fn let_act(&mut self, node: usize) {
         let now = self.now;
         let mut handled = false;
@@ -430,21 +429,21 @@ impl<A: App> World<A> {
         self.station_mut(NodeId(node))
     }
 
-    /// Lets a host do the next thing that is due; false where nothing is.
+    /// Handles the next due event of a host; false if there is none.
     #[inline]
     fn handle_next(&mut self, node: usize) -> bool {
         let station = self.nodes[node].station.as_mut();
         station.is_some_and(|station| station.handle_next(self.now, &mut self.parcels))
     }
 
-    /// The next packet that a host has to send now, and when it has left the host.
+    /// The next packet to send from a host now, and the time at which it has left the host.
     #[inline]
     fn poll_transmit(&mut self, node: usize) -> Option<(Instant, Parcel)> {
         let station = self.nodes[node].station.as_mut()?;
         station.poll_transmit(self.now, &mut self.parcels)
     }
 
-    /// Sends all that a host has to send now.
+    /// Sends everything that a host has to send now.
     fn transmit(&mut self, node: usize) {
         while let Some((at, packet)) = self.poll_transmit(node) {
             if let Some(audit) = &mut self.audit {
