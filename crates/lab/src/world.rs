@@ -168,7 +168,7 @@ impl<A: App> World<A> {
         self.nodes[node.0].routes.add(destination, link.0);
     }
 
-    /// Sets the rate of the interface in front of `link`: packets enter the link one after the other.
+    /// Sets the rate of the interface in front of `link`: packets enter the link one by one.
     pub fn set_interface_rate(&mut self, link: LinkId, rate: Rate) {
         self.hops[link.0].interface_rate = Some(rate);
     }
