@@ -10,29 +10,29 @@ use crate::judge::{Judged, Outcome};
 const HEAD: &str = "\
 # How often diagnoses are right
 
-Generated from the recordings in `corpus/recordings`, which a test judges again with each change.
-Each is of real, unmodified programs on a lab path, watched from one end, in a situation whose cause
-is known by how it was made; [corpus/README.md](../corpus/README.md) tells how, and how to make them
-again. Labels follow from how a situation was made, never from an answer.
+Generated from the recordings in `corpus/recordings`, which a test diagnoses again with each change.
+Each was made of real, unmodified programs on a lab path, observed from one end, in a situation that
+was constructed to have a known cause; [corpus/README.md](../corpus/README.md) explains how, and how
+to make them again. Labels follow from how a situation was made, never from an answer.
 
 A hash of its name puts each situation into one of two halves. Thresholds may be fitted to one of
-them; the figure that counts is that of the other. (The rules themselves were written with the
-answers for the first two thirds of the situations of both halves in view, once, before the split was
-drawn: the hidden half is hidden from fitting, not from the choice of what to look for. The thresholds
-of late ACKs, by which `slow-reader` is told from `peer-window` at the sender, were set on 2026-11-26
-with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed before. So
-were, on the same day, those of a reader at BBR's pace, of a window of 0 that stays, of a cork's timer,
-of what a full path shows of short connections, of ACKs that data carries, of connections that
-were never accepted, of rates between losses, and of ACKs for all that is in flight: recordings that
-these were made for stand in the fitted half, or are left out.)
+them; the result that counts is that of the other. (The rules themselves were written once with the
+answers for the first two thirds of the situations of both halves in view, before the split was
+drawn: the unseen half is hidden from fitting, not from the choice of what to look for. The thresholds
+of late ACKs, which distinguish `slow-reader` from `peer-window` at the sender, were set on 2026-11-26
+with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed before. On the
+same day, and in the same way, those were set of a reader at BBR's pace, of a zero window that stays,
+of a cork's timer, of the signs of a full path in short connections, of ACKs carried by data, of
+connections that were never accepted, of rates between losses, and of ACKs for all data in flight: the
+recordings for which these were made are in the fitted half, or are left out.)
 
-What counts most is the first answer, to programs and paths that no rule was made with. Of the last
-such round (`corpus/unfamiliar.py`, labelled before it was run) right were 70 of 75 recordings of 39
-situations, with three labels found doubtful since, and 28 of 31 recordings of 16 harder ones; after
-rules were mended on these, 19 of 20 of ten fresh ones (17 by the rules before).
+What counts most is the first answer, for programs and paths with which no rule was made. In the last
+such round (`corpus/unfamiliar.py`, labelled before it was run), 70 of 75 recordings of 39 situations
+were right, with three labels found doubtful since, and 28 of 31 recordings of 16 harder ones; after
+rules were fixed on these, 19 of 20 of ten fresh ones (17 by the rules before).
 
-A *false alarm* is a finding where nothing is wrong. *No answer* is \"unclear\" where the evidence
-would have sufficed for an answer; it counts as wrong here, although it misleads no one.
+A *false alarm* is a finding although nothing is wrong. *No answer* is \"unclear\" although the
+evidence would have sufficed for an answer; it counts as wrong here, although it misleads no one.
 ";
 
 /// To which half a situation belongs.
@@ -82,7 +82,7 @@ fn totals(judged: &[Judged]) -> String {
         .map(|one| one.label.situation.as_str())
         .collect();
     let mut text = format!(
-        "\n## In all\n\n{} recordings of {} situations, with {} programs.\n\n\
+        "\n## Overall\n\n{} recordings of {} situations, with {} programs.\n\n\
          | half | recordings | right | | healthy | false alarms |\n|---|---|---|---|---|---|\n",
         judged.len(),
         situations.len(),
@@ -107,8 +107,8 @@ fn totals(judged: &[Judged]) -> String {
 /// Precision and recall of what was said as the main answer.
 fn by_diagnosis(judged: &[Judged]) -> String {
     let mut text = "\n## By diagnosis\n\nSaid: recordings with this main answer; right: those of \
-                    them where it is right. Wanted: recordings in which it alone is right, or one \
-                    of few; found: those of them where one of these was said.\n\n\
+                    them in which it is right. Wanted: recordings in which only this answer, or one \
+                    of a few, is right; found: those of them with such an answer.\n\n\
                     | diagnosis | said | right | wanted | found |\n|---|---|---|---|---|\n"
         .to_owned();
     for diagnosis in DIAGNOSES {
@@ -150,8 +150,7 @@ fn by_confidence(judged: &[Judged]) -> String {
         entry.1 += usize::from(one.is_right());
     }
     let mut text =
-        "\n## What confidence meant\n\n| confidence | said | right | |\n|---|---|---|---|\n"
-            .to_owned();
+        "\n## By confidence\n\n| confidence | said | right | |\n|---|---|---|---|\n".to_owned();
     for (confidence, (said, right)) in counts.into_iter().rev() {
         let name = format!("{confidence:?}").to_lowercase();
         let share = percent(right, said);
@@ -161,7 +160,7 @@ fn by_confidence(judged: &[Judged]) -> String {
 }
 
 fn wrong_ones(judged: &[Judged]) -> String {
-    let mut text = "\n## What is wrong\n\n".to_owned();
+    let mut text = "\n## Wrong answers\n\n".to_owned();
     let wrong: Vec<&Judged> = judged.iter().filter(|one| !one.is_right()).collect();
     if wrong.is_empty() {
         text.push_str("Nothing.\n");
