@@ -18,18 +18,19 @@ to make them again. Labels follow from how a situation was made, never from an a
 A hash of its name puts each situation into one of two halves. Thresholds may be fitted to one of
 them; the result that counts is that of the other. (The rules themselves were written once with the
 answers for the first two thirds of the situations of both halves in view, before the split was
-drawn: the unseen half is hidden from fitting, not from the choice of what to look for. The thresholds
-of late ACKs, which distinguish `slow-reader` from `peer-window` at the sender, were set on 2026-11-26
-with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed before. On the
-same day, and in the same way, those were set of a reader at BBR's pace, of a zero window that stays,
-of a cork's timer, of the signs of a full path in short connections, of ACKs carried by data, of
-connections that were never accepted, of rates between losses, and of ACKs for all data in flight: the
-recordings for which these were made are in the fitted half, or are left out.)
+drawn: the unseen half is hidden from fitting, not from the choice of what to look for. The
+thresholds of late ACKs, which distinguish `slow-reader` from `peer-window` at the sender, were set
+on 2026-11-26 with the recordings of both halves in view; `slow-sink`, in the unseen one, was missed
+before. On the same day, and in the same way, those were set of a reader at BBR's pace, of a zero
+window that stays, of a cork's timer, of the signs of a full path in short connections, of ACKs
+carried by data, of connections that were never accepted, of rates between losses, and of ACKs for
+all data in flight: the recordings for which these were made are in the fitted half, or are left
+out.)
 
-What counts most is the first answer, for programs and paths with which no rule was made. In the last
-such round (`corpus/unfamiliar.py`, labelled before it was run), 70 of 75 recordings of 39 situations
-were right, with three labels found doubtful since, and 28 of 31 recordings of 16 harder ones; after
-rules were fixed on these, 19 of 20 of ten fresh ones (17 by the rules before).
+What counts most is the first answer, for programs and paths with which no rule was made. In the
+last such round (`corpus/unfamiliar.py`, labelled before it was run), 70 of 75 recordings of 39
+situations were right, with three labels found doubtful since, and 28 of 31 recordings of 16 harder
+ones; after rules were fixed on these, 19 of 20 of ten fresh ones (17 by the rules before).
 
 A *false alarm* is a finding although nothing is wrong. *No answer* is \"unclear\" although the
 evidence would have sufficed for an answer; it counts as wrong here, although it misleads no one.
