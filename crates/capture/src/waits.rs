@@ -23,9 +23,9 @@ const CORK_TIMER: Duration = Duration::from_millis(200);
 const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(10));
 /// So many waits of that length, and all but one in so many, are no chance.
 const CORKED: (u16, u16) = (3, 4);
-/// A kernel's timer fires at one of its ticks, of 4, 8 or 10 ms with 250, 1000 or 100 of them a second
-/// (timers that far ahead go by 8 ms there): what it lets go leaves a whole number of these apart,
-/// within so much. A program that sleeps wakes between ticks (`hrtimer`).
+/// A kernel's timer fires at one of its ticks, of 4, 8 or 10 ms with 250, 1000 or 100 of them a
+/// second (timers that far ahead go by 8 ms there): what it lets go leaves a whole number of these
+/// apart, within so much. A program that sleeps wakes between ticks (`hrtimer`).
 const TICK_STEP: Duration = Duration::from_millis(2);
 const TICK_BLUR: Duration = Duration::from_micros(300);
 /// Clocks of a sender and of a capture drift: a time is compared over so many pauses.

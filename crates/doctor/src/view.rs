@@ -253,9 +253,9 @@ impl View<'_> {
         stops() == Some(true)
     }
 
-    /// Whether packets alone were seen, and ACKs come in trains with pauses between: the path is idle
-    /// meanwhile, and what the trains wait for is no queue that stands, but a queue of their own that
-    /// each of them builds and leaves empty again. A sender that may have only so much in flight (a
+    /// Whether packets alone were seen, and ACKs come in trains with pauses between: the path is
+    /// idle meanwhile, and what the trains wait for is no queue that stands, but a queue of their
+    /// own that each of them builds and leaves empty again. A sender that may have only so much in flight (a
     /// send buffer) sends so, however much the path carries. The beginning of a connection is left
     /// out.
     pub(crate) fn acks_pause(&self) -> bool {

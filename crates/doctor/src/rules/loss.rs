@@ -437,11 +437,24 @@ fn ended_early(sender: &Timeline) -> bool {
     late() == Some(false)
 }
 
-/// Whether few losses came in large windows, of nearly one size: nothing shows that they are random.
+/// Whether few losses came in large windows, of nearly one size: nothing shows that they are
+/// random.
 fn may_drop_large_windows(view: &View<'_>, cuts: &WindowCuts) -> bool {
     windows_of_losses(view).is_some_and(|(losses, share)| {
         share >= by_chance(losses, LARGE_WINDOWS_MAYBE) && cuts.deviation() < STEADY_CUTS_MAYBE
     })
+}
+
+/// Whether losses show a path that is full, or may do so.
+fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
+    cuts.are_at_one_size()
+        || view
+            .sender
+            .is_some_and(|sender| cuts.follow_a_queue(sender))
+        || drops_at_one_rate(view).is_some()
+        || drops_large_windows(view).is_some()
+        || may_drop_large_windows(view, cuts)
+        || arrives_at_one_rate(view)
 }
 
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
@@ -467,12 +480,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         false => without_queue,
     };
     let cuts = WindowCuts::of(sender);
-    let is_full = cuts.are_at_one_size()
-        || cuts.follow_a_queue(sender)
-        || drops_at_one_rate(view).is_some()
-        || drops_large_windows(view).is_some()
-        || may_drop_large_windows(view, &cuts)
-        || arrives_at_one_rate(view);
+    let is_full = may_be_full(view, &cuts);
     let is_cut = cuts.sizes.len() >= CUTS;
     if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
         return None;
