@@ -255,9 +255,9 @@ impl View<'_> {
 
     /// Whether packets alone were seen, and ACKs come in trains with pauses between: the path is
     /// idle meanwhile, and what the trains wait for is no queue that stands, but a queue of their
-    /// own that each of them builds and leaves empty again. A sender that may have only so much in flight (a
-    /// send buffer) sends so, however much the path carries. The beginning of a connection is left
-    /// out.
+    /// own that each of them builds and leaves empty again. A sender that may have only so much in
+    /// flight (a send buffer) sends so, however much the path carries. The beginning of a
+    /// connection is left out.
     pub(crate) fn acks_pause(&self) -> bool {
         let pause = || {
             let sender = self.sender?;

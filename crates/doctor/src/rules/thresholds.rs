@@ -402,8 +402,8 @@ pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
 /// Losses come in large windows only where the mean share of what was sent in smaller ones is
-/// beyond a half by this, divided by the root of their number (random losses in a simulation of CUBIC and
-/// Reno, 0.03 to 3 % over 20 and 100 ms: one of a hundred watches has that).
+/// beyond a half by this, divided by the root of their number (random losses in a simulation of
+/// CUBIC and Reno, 0.03 to 3 % over 20 and 100 ms: one of a hundred watches has that).
 pub(crate) const LARGE_WINDOWS: f64 = 0.9;
 /// ... and may do so from this on, where the windows they cut deviate by less than that share of
 /// them: then nothing shows that losses are random.
