@@ -274,6 +274,9 @@ impl Flow {
         own.sender.counts.segments += 1;
         let held = if speaks { self.send(segment) } else { None };
         let (own, _) = self.pair(from);
+        if !speaks {
+            own.sender.note_bare(segment.seq);
+        }
         if segment.has(TcpFlags::FIN) {
             let end = segment.seq.wrapping_add(segment.payload_bytes);
             own.has_fin |= own.sender.on_fin(end);
@@ -434,7 +437,7 @@ impl Flow {
             from: sender.waits.since().unwrap_or(now),
             to: now,
             bytes: mss,
-            idle_from: None,
+            idle_from: sender.stopped_since(),
         };
         self.tell(end, &held);
     }

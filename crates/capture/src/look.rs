@@ -14,6 +14,11 @@ use crate::waits::{Cause, Held};
 /// A value that stands for "none was set" (as in `tcp_info`).
 const NO_THRESHOLD: u32 = u32::MAX;
 
+/// No host offers less than this for long, but as a scaled number (bytes).
+const TINY_WINDOW: u16 = 1024;
+/// Windows without a scale are at least this, or nobody had reason to switch it off (bytes).
+const PLAIN_WINDOW: u16 = 14_600;
+
 /// Looks at all connections together that come as often as was asked for, about ...
 const LOOKS_FREE: u32 = 1 << 16;
 /// ... and one more with each this many packets: looks cost many times what packets do.
@@ -96,7 +101,7 @@ pub(crate) fn look(
         timestamps: agreed(|end| end.opening.stamps)
             .or((end.has_stamps && other.has_stamps).then_some(true)),
         sack: agreed(|end| end.opening.sack),
-        window_scaling: agreed(|end| end.opening.scale.is_some()),
+        window_scaling: scaling_agreed(end, other),
         ecn: agreed(|end| end.opening.ecn),
         snd_wscale: other.scale(end),
         rcv_wscale: end.scale(other),
@@ -147,6 +152,31 @@ pub(crate) fn look(
         nodelay: sender.waits.shows_nodelay().then_some(true),
         looks,
         ..FlowSample::empty(at, key)
+    }
+}
+
+/// Scaling needs the option in both SYNs: one without it tells that there is none (RFC 7323 section
+/// 1.3).
+fn scaling_agreed(end: &End, other: &End) -> Option<bool> {
+    let offers = |end: &End| (end.opening.syns > 0).then_some(end.opening.scale.is_some());
+    match (offers(end), offers(other)) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        (None, None) => scaling_by_windows(end, other),
+        _ => None,
+    }
+}
+
+/// What windows tell of scaling where no SYN was captured. One of less than a segment stands for
+/// more, so that there is scaling; where one end's windows are told to have no scale, and those of
+/// the other are as large as windows of usual hosts without it, there is none.
+fn scaling_by_windows(end: &End, other: &End) -> Option<bool> {
+    let is_tiny = |end: &End| (1..TINY_WINDOW).contains(&end.window);
+    let has_none = end.scale(other) == Some(0) || other.scale(end) == Some(0);
+    let are_plain = [end, other].iter().all(|end| end.window >= PLAIN_WINDOW);
+    match is_tiny(end) || is_tiny(other) {
+        true => Some(true),
+        false => (has_none && are_plain).then_some(false),
     }
 }
 

@@ -114,6 +114,8 @@ pub(crate) struct Sender {
     busy: Duration,
     /// When everything was acknowledged.
     idle_since: Option<Instant>,
+    /// It has asked whether a closed window is open again since its last payload.
+    probes: bool,
     rate: RateMark,
     /// Largest number of bytes in flight.
     pub(crate) flight_max: u64,
@@ -157,6 +159,7 @@ impl Sender {
             clock: None,
             busy: Duration::ZERO,
             idle_since: None,
+            probes: false,
             rate: RateMark::default(),
             flight_max: 0,
             strays: 0,
@@ -342,7 +345,22 @@ impl Sender {
         self.advance(bytes);
     }
 
+    /// A segment without payload leaves. One whose number was acknowledged before, while the window
+    /// is closed, is a window probe (RFC 9293 section 3.8.6.1): its sender has more.
+    pub(crate) fn note_bare(&mut self, seq: u32) {
+        let is_old = self.offset(seq).is_some_and(|offset| offset < self.una);
+        self.probes |= is_old && self.window == Some(0);
+    }
+
+    /// Since when it has waited with nothing in flight for a window that is closed, as its probes
+    /// tell.
+    pub(crate) fn stopped_since(&self) -> Option<Instant> {
+        self.idle_since
+            .filter(|_| self.probes && self.flight_bytes() == 0 && self.window == Some(0))
+    }
+
     fn resolve(&mut self, data: &Data, mss: u32) -> Option<Held> {
+        self.probes = false;
         let flight = (self.flight_bytes(), self.runs.pkts());
         let mut held = self
             .waits

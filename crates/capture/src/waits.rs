@@ -21,10 +21,19 @@ const NAGLE_SHARE: (u32, u32) = (3, 4);
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
 const CORK_BLUR: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(10));
-/// So many waits of that length, and all but one in this many, are no chance.
-const CORKED: (u32, u32) = (2, 4);
+/// This many waits of that length, and all but one in this many, are no chance.
+const CORKED: (u16, u16) = (3, 4);
+/// Step of the times between releases by a kernel's timer, which fires at ticks of 4, 8 or 10 ms
+/// (250, 1000 or 100 of them a second; timers this far ahead go by 8 ms there), and the tolerance.
+/// A program that sleeps wakes between ticks (`hrtimer`).
+const TICK_STEP: Duration = Duration::from_millis(2);
+const TICK_BLUR: Duration = Duration::from_micros(300);
+/// Pauses over which times are compared: the clocks of a sender and of a capture drift.
+const TICK_PAUSES: u8 = 16;
+/// A stack without ticks fires within this time, which no program does.
+const EXACT: Duration = Duration::from_micros(20);
 /// So many small segments that Nagle's algorithm would have held show that it is off.
-const HASTY: u32 = 3;
+const HASTY: u16 = 3;
 
 /// Why it waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +108,12 @@ pub(crate) struct Waits {
     pub(crate) cwnd: Option<u32>,
     /// Offset behind the last small segment.
     small_end: u64,
-    hasty: u32,
+    hasty: u16,
     /// Small segments behind a pause as long as the timer of a cork, and behind others.
-    corked: (u32, u32),
+    corked: (u16, u16),
+    /// When such a segment left, which the next ones are compared with, and how many were.
+    tick: Instant,
+    tick_pauses: u8,
     /// How late ACKs may be by what is known of the way to the sender.
     pub(crate) blur: Duration,
     /// Time for which the sender waited with nothing in flight, and not for its program.
@@ -264,8 +276,19 @@ impl Waits {
         // not known here makes no other pause a cork's.
         let timeout = rtt.srtt().map_or(CORK_TIMER, |_| rtt.rto());
         let timeout = timeout.clamp(CORK_TIMER, CORK_TIMER * 2);
-        match (timeout - CORK_BLUR.0..=timeout + CORK_BLUR.1).contains(&waited) {
-            true => *corked = corked.saturating_add(1),
+        let is_long = (timeout - CORK_BLUR.0..=timeout + CORK_BLUR.1).contains(&waited)
+            && waited + TICK_BLUR + self.blur >= CORK_TIMER;
+        let is_exact = waited.abs_diff(CORK_TIMER) <= EXACT || waited.abs_diff(timeout) <= EXACT;
+        // The first one has none before it.
+        let is_first = self.tick_pauses == 0;
+        let is_tick = is_first || is_whole_ticks(now.since(self.tick)) || is_exact;
+        (self.tick, self.tick_pauses) =
+            match is_tick && (1..TICK_PAUSES).contains(&self.tick_pauses) {
+                true => (self.tick, self.tick_pauses + 1),
+                false => (now, 1),
+            };
+        match is_long && is_tick {
+            true => *corked = corked.saturating_add(u16::from(!is_first || is_exact)),
             false => {
                 *others = others.saturating_add(1);
                 return Cause::Application;
@@ -305,6 +328,11 @@ impl Waits {
     pub(crate) fn since(&self) -> Option<Instant> {
         self.last.map(|last| last.at)
     }
+}
+
+fn is_whole_ticks(time: Duration) -> bool {
+    let beyond = time.as_nanos() % TICK_STEP.as_nanos();
+    beyond.min(TICK_STEP.as_nanos() - beyond) <= TICK_BLUR.as_nanos()
 }
 
 #[cfg(test)]
@@ -350,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_program_that_waits_for_nobody_writes_when_it_likes() {
-        let timer = Duration::from_millis(201);
+        let timer = Duration::from_millis(204);
         assert_eq!(cause_where(true, timer, &Rtt::default()), Some(Cause::Cork));
         assert_eq!(
             cause_where(false, timer, &Rtt::default()),
@@ -366,14 +394,16 @@ mod tests {
             far.sample(millis(40));
         }
         let near = Rtt::default();
-        assert_eq!(cause(millis(201), &near), Some(Cause::Cork));
+        assert_eq!(cause(millis(204), &near), Some(Cause::Cork));
         // The timeout of a path of 40 ms, if it is known to be that.
-        assert_eq!(cause(millis(241), &far), Some(Cause::Cork));
+        assert_eq!(cause(millis(244), &far), Some(Cause::Cork));
         let others = [
-            (241, &near),
+            (244, &near),
+            // Between the ticks of a kernel.
+            (201, &near),
             (300, &near),
-            (201, &far),
-            (231, &far),
+            (204, &far),
+            (232, &far),
             (252, &far),
         ];
         for (pause, rtt) in others {

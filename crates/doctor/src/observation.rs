@@ -242,6 +242,19 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
                 program holds it; watch its sockets"
             .into();
     }
+    if main.fills_cwnd() && main.acks_pause() && main.window_offered().is_none() {
+        return "the congestion window, the send buffer or the receiver's window is the limit, and \
+                not the path, which is idle between what they let out; the scale of the window \
+                stands in the SYN, which was not captured: capture a new connection, or look at \
+                the sockets (tcptailor diagnose there)"
+            .into();
+    }
+    if main.fills_cwnd() && main.acks_pause() {
+        return "the congestion window or the send buffer of the sender is the limit, and not the \
+                path, which is idle between what they let out; look at the sender (tcptailor \
+                diagnose there)"
+            .into();
+    }
     if main.fills_cwnd() {
         return "the congestion window is the limit, and no queue and no regular loss shows \
                 that the path is full; watch longer (-t 30s), or at the other end too"

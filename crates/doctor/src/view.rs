@@ -7,12 +7,12 @@ use crate::case::Place;
 use crate::host_timeline::HostTimeline;
 use crate::rules::receive_window;
 use crate::rules::thresholds::{
-    ACKS_FLOW_SHARE, ACKS_STEADY_SEGMENTS, ACKS_STEADY_SHARE, ASSUMED_PATH_BITS,
-    DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH,
-    GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS,
-    PROBING_STOPPED, QUEUE_DELAY, QUEUE_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
-    SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY,
-    WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
+    ACKS_FLOW_SHARE, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, ACKS_STEADY_SEGMENTS,
+    ACKS_STEADY_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY,
+    FULL_BUSY, FULL_SHARE, GROWTH, GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE,
+    MIN_RETRANSMISSIONS, PROBING_STOPPED, QUEUE_DELAY, QUEUE_SHARE, SHORT_DELAYED_ACK,
+    SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE,
+    WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
@@ -251,6 +251,30 @@ impl View<'_> {
             Some(sender.last()?.source == Source::Capture && least < carried / 2)
         };
         stops() == Some(true)
+    }
+
+    /// Whether packets alone were seen, and ACKs come in trains with pauses between: the path is
+    /// idle meanwhile, and what the trains wait for is no queue that stands, but a queue of their
+    /// own that each of them builds and leaves empty again. A sender that may have only this much in
+    /// flight (a send buffer) sends so, however much the path carries. The beginning of a
+    /// connection is left out.
+    pub(crate) fn acks_pause(&self) -> bool {
+        let pause = || {
+            let sender = self.sender?;
+            let middle = sender.first()?.at + sender.interval() / 2;
+            let bytes = u64::from(sender.mss_bytes()?) * ACKS_PAUSE_SEGMENTS;
+            let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
+            let bound = rate.serialize(bytes, 0).0;
+            let bound = bound
+                .max(TICK)
+                .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+            let share = sender.vote(|s| {
+                (s.at >= middle).then_some(())?;
+                Some(s.since_ack_received? >= bound)
+            })?;
+            Some(sender.last()?.source == Source::Capture && share >= ACKS_PAUSE_SHARE)
+        };
+        pause() == Some(true)
     }
 
     /// Share of the samples in which packets leave the sending host more slowly than every window

@@ -6,13 +6,16 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
-use super::steady::{arrives_at_one_rate, drops_at_one_rate};
+use super::steady::{
+    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_large_windows, windows_of_losses,
+};
 use super::thresholds::{
-    CUT, CUTS, FULL_SHARE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS,
-    MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, NO_THRESHOLD,
-    OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD,
-    RESPONSE_SLACK, SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT,
-    STEADY_CUTS, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE,
+    LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK,
+    NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION,
+    QUEUE_DELAY, QUEUE_SPREAD, RESPONSE_SLACK, SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD,
+    SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, STEADY_CUTS_MAYBE, USUAL_TXQUEUELEN,
+    WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -48,21 +51,32 @@ impl WindowCuts {
         let mut most = 0.0_f64;
         // While one loss is repaired the window may fall below the threshold, and rise to it again.
         let mut repairs = false;
+        // No window is cut without a loss or a mark since the last cut: what a capture takes for it
+        // falls, too, where a full send buffer lets a part of it out.
+        let mut uncut: Option<Option<u64>> = None;
         for sample in sender.samples() {
             let (Some(cwnd), Some(threshold)) = (sample.cwnd_pkts, sample.ssthresh_pkts) else {
                 continue;
             };
             let cwnd = f64::from(cwnd);
+            let causes = causes_of_cuts(sample);
+            let before = *uncut.get_or_insert(causes);
+            let may_be_cut = causes.zip(before).is_none_or(|(now, then)| now > then);
             repairs &= sample.congestion_state != Some(CongestionState::Open);
             if cwnd > most * CUT {
                 most = most.max(cwnd);
-            } else if threshold < NO_THRESHOLD {
+                continue;
+            }
+            if threshold < NO_THRESHOLD && may_be_cut {
                 let size = f64::from(threshold);
                 if !repairs || sizes.last() != Some(&size) {
                     sizes.push(size);
                     of_start += usize::from(start.is_some_and(|start| sample.at < start));
                 }
-                (most, repairs) = (cwnd, true);
+                (repairs, uncut) = (true, Some(causes));
+            }
+            if threshold < NO_THRESHOLD {
+                most = cwnd;
             }
         }
         Self { sizes, of_start }
@@ -72,16 +86,16 @@ impl WindowCuts {
         mean_of(&self.sizes)
     }
 
+    /// Of these sizes, as a share of their mean.
+    fn deviation(&self) -> f64 {
+        deviation_of(&self.sizes)
+    }
+
     /// Whether the window was cut again and again, each time where it reached the same size: the
     /// path drops at one rate. The smallest threshold that there is tells nothing of the path:
     /// every small window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
-        let steady = |sizes: &[f64]| {
-            let mean = mean_of(sizes);
-            let squares = sizes.iter().map(|size| (size - mean).powi(2));
-            let deviation = (squares.sum::<f64>() / sizes.len().max(1) as f64).sqrt();
-            sizes.len() >= CUTS && deviation < mean * STEADY_CUTS
-        };
+        let steady = |sizes: &[f64]| sizes.len() >= CUTS && deviation_of(sizes) < STEADY_CUTS;
         let is_small = self.mean() <= SMALLEST_THRESHOLD;
         !is_small && (steady(&self.sizes) || steady(&self.sizes[self.of_start..]))
     }
@@ -108,6 +122,18 @@ impl WindowCuts {
             && scale > 0.0
             && sum(&|x, y| x * y) / scale >= QUEUE_CORRELATION
     }
+}
+
+/// Losses that were repaired and marks so far; `None`, as everywhere, where they are not known.
+fn causes_of_cuts(sample: &FlowSample) -> Option<u64> {
+    Some(sample.retrans_total_pkts? + sample.delivered_ce_pkts.unwrap_or(0))
+}
+
+/// As a share of the mean; of none it is not known.
+fn deviation_of(sizes: &[f64]) -> f64 {
+    let mean = mean_of(sizes);
+    let squares = sizes.iter().map(|size| (size - mean).powi(2));
+    (squares.sum::<f64>() / sizes.len() as f64).sqrt() / mean
 }
 
 fn mean_of(sizes: &[f64]) -> f64 {
@@ -411,6 +437,26 @@ fn ended_early(sender: &Timeline) -> bool {
     late() == Some(false)
 }
 
+/// Whether few losses came in large windows, of nearly one size: nothing shows that they are
+/// random.
+fn may_drop_large_windows(view: &View<'_>, cuts: &WindowCuts) -> bool {
+    windows_of_losses(view).is_some_and(|(losses, share)| {
+        share >= by_chance(losses, LARGE_WINDOWS_MAYBE) && cuts.deviation() < STEADY_CUTS_MAYBE
+    })
+}
+
+/// Whether losses show a path that is full, or may do so.
+fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
+    cuts.are_at_one_size()
+        || view
+            .sender
+            .is_some_and(|sender| cuts.follow_a_queue(sender))
+        || drops_at_one_rate(view).is_some()
+        || drops_large_windows(view).is_some()
+        || may_drop_large_windows(view, cuts)
+        || arrives_at_one_rate(view)
+}
+
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
 pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
@@ -434,10 +480,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
         false => without_queue,
     };
     let cuts = WindowCuts::of(sender);
-    let is_full = cuts.are_at_one_size()
-        || cuts.follow_a_queue(sender)
-        || drops_at_one_rate(view).is_some()
-        || arrives_at_one_rate(view);
+    let is_full = may_be_full(view, &cuts);
     let is_cut = cuts.sizes.len() >= CUTS;
     if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
         return None;
@@ -481,4 +524,67 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
             )
             .remark("Look for the cause too: a bad cable, a radio link, a policer on the path."),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use base::FlowKey;
+
+    use super::*;
+
+    /// Looks each 100 ms at a window, its threshold and what was retransmitted.
+    fn watched(looks: &[(u32, u32, u64)]) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 5001).into(),
+        };
+        let mut timeline = Timeline::new();
+        for (number, &(cwnd, threshold, lost)) in (0..).zip(looks) {
+            timeline.push(FlowSample {
+                cwnd_pkts: Some(cwnd),
+                ssthresh_pkts: Some(threshold),
+                retrans_total_pkts: Some(lost),
+                congestion_state: Some(CongestionState::Open),
+                ..FlowSample::empty(Instant::from_nanos(number * 100_000_000), key)
+            });
+        }
+        timeline
+    }
+
+    /// The start of a connection is the first quarter of a watch that saw it, and nothing of one
+    /// that found the connection with a threshold.
+    #[test]
+    fn a_start_ends_after_a_quarter_where_it_was_seen() {
+        let seen = watched(&[
+            (10, NO_THRESHOLD, 0),
+            (90, NO_THRESHOLD, 0),
+            (60, 60, 5),
+            (62, 60, 5),
+            (64, 60, 5),
+        ]);
+        assert_eq!(start_ends(&seen), Some(Instant::from_nanos(100_000_000)));
+        let found_later = watched(&[(60, 60, 5), (62, 60, 5), (64, NO_THRESHOLD, 5)]);
+        assert_eq!(start_ends(&found_later), None);
+        assert_eq!(start_ends(&Timeline::new()), None);
+    }
+
+    #[test]
+    fn no_window_is_cut_without_a_loss() {
+        let saw = |lost: u64| -> Vec<(u32, u32, u64)> {
+            (0..40)
+                .map(|look| {
+                    (
+                        [40, 50, 60, 30][look % 4],
+                        40,
+                        lost * (look as u64 / 4 + u64::from(look % 4 == 3)),
+                    )
+                })
+                .collect()
+        };
+        assert_eq!(WindowCuts::of(&watched(&saw(1))).sizes.len(), 10);
+        assert!(
+            WindowCuts::of(&watched(&saw(0))).sizes.is_empty(),
+            "a full send buffer"
+        );
+    }
 }

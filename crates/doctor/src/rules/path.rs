@@ -8,10 +8,11 @@ use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::steady::{
-    arrives_at_one_rate, drops_at_one_rate, round_trips_follow_window, round_trips_probe,
+    arrives_at_one_rate, drops_at_one_rate, drops_large_windows, round_trips_follow_window,
+    round_trips_probe,
 };
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
+    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT, LOSS_SHARE,
     MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
     PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND,
     QUEUE_DELAY, QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
@@ -370,7 +371,9 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     {
         return None;
     }
-    if view.still_grows() || view.stops_and_goes() {
+    // Where hardly anything is lost either, nothing shows that the path takes no more.
+    let is_idle_between = view.acks_pause() && !loses_later(sender);
+    if view.still_grows() || view.stops_and_goes() || is_idle_between {
         return None;
     }
     let (full, supply) = supply(view)?;
@@ -407,6 +410,19 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
             )
             .beside(Limit::Congestion),
     )
+}
+
+/// Whether losses go on behind the beginning of a watch, often enough to hold a window down.
+fn loses_later(sender: &Timeline) -> bool {
+    let lost = || {
+        let middle = sender.first()?.at + sender.interval() / 2;
+        let later = sender.samples().find(|s| s.at >= middle)?;
+        let last = sender.last()?;
+        let lost = last.bytes_retrans?.saturating_sub(later.bytes_retrans?) as f64;
+        let sent = last.bytes_sent?.saturating_sub(later.bytes_sent?) as f64;
+        Some(lost >= sent * LOSS_SHARE)
+    };
+    lost() == Some(true)
 }
 
 /// Whether the rate stays well below the best that was ever delivered.
@@ -455,7 +471,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         let bound = QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE));
         // One late ACK of a small window is no queue; that would lengthen all round trips.
         let may_be_late = has_small_window(sender) && has_short_round_trips(sender);
-        if delay >= bound && !(may_be_late && falls_short(view)) {
+        if delay >= bound && !(may_be_late && falls_short(view)) && !view.acks_pause() {
             let shown = format!("{} in a queue", human::time(delay));
             return Some((
                 "srtt - min_rtt",
@@ -505,13 +521,14 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let cuts = WindowCuts::of(sender);
     // A flow that filled the path once and loses packets since then leaves it idle most of the
     // time, though its longest round trips are those of its largest windows.
-    if cuts.follow_a_queue(sender) && !falls_short(view) {
+    if cuts.follow_a_queue(sender) && !falls_short(view) && !view.acks_pause() {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
     steady_arrivals(view)
         .or_else(|| cuts_at_one_size(&cuts))
         .or_else(|| losses_at_one_rate(view))
+        .or_else(|| losses_of_large_windows(view))
 }
 
 fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
@@ -539,6 +556,19 @@ fn losses_at_one_rate(view: &View<'_>) -> Option<Sign> {
         "delivered_pkts",
         shown,
         "any rate where losses are random".into(),
+    ))
+}
+
+fn losses_of_large_windows(view: &View<'_>) -> Option<Sign> {
+    let (losses, share) = drops_large_windows(view)?;
+    let shown = format!(
+        "{losses} losses in windows larger than {} of the others",
+        human::share(share)
+    );
+    Some((
+        "cwnd_pkts",
+        shown,
+        "any window where losses are random".into(),
     ))
 }
 

@@ -233,20 +233,18 @@ fn window_shut(sender: &Timeline) -> Option<f64> {
     sender.vote(|s| Some(s.snd_wnd_bytes? == 0 && s.since_ack_received? >= TICK * 2))
 }
 
-/// No window above 65535 bytes was ever possible.
+/// No window above 65535 bytes was ever possible, because scaling was not agreed. A scale of 0 that
+/// was agreed looks alike and is another cause: the receiver chose it, for a buffer as small.
 pub(crate) fn window_scaling_off(view: &View<'_>) -> Option<Verdict> {
     let share = stopped_share(view)?;
-    let agreed = view.scaling_agreed();
-    let unscaled =
-        view.window_scale() == Some(0) && view.received(|s| s.rcvbuf_locked) != Some(true);
     let reached = view.window_offered()? as f64 >= f64::from(UNSCALED_WINDOW) * UNSCALED_SHARE;
     // A buffer that is smaller still is another cause, and the nearer one.
-    if !reached || !(agreed == Some(false) || unscaled) {
+    if !reached || view.scaling_agreed() != Some(false) {
         return None;
     }
     let sysctl = BothEnds::read(view, "net.ipv4.tcp_window_scaling");
-    let mut draft = window_draft("window-scaling-off", share, high_if(sysctl.is_off()), view)
-        .row_if("window_scaling", agreed.map(human::flag), "on")
+    let draft = window_draft("window-scaling-off", share, high_if(sysctl.is_off()), view)
+        .row("window_scaling", "off", "on")
         .row_if(
             "rcv_wscale",
             view.window_scale()
@@ -265,18 +263,12 @@ pub(crate) fn window_scaling_off(view: &View<'_>) -> Option<Verdict> {
             }),
             "1 at both ends",
         )
-        .next(next_limit(view, base::Limit::PeerWindow));
-    if agreed == Some(false) {
-        draft = draft.propose_at_both_ends(view, &sysctl);
-    }
-    Some(draft.remark(if agreed == Some(false) {
+        .next(next_limit(view, base::Limit::PeerWindow))
+        .propose_at_both_ends(view, &sysctl);
+    Some(draft.remark(
         "Needs a reconnect: scaling is agreed in the SYN (RFC 7323 section 1.3). If the sysctl is \
-         on at both ends, a middlebox on the path removes the option."
-    } else {
-        "Needs a reconnect, and a restart of a program that listens: the scale 0 was chosen in \
-         the SYN because of a small SO_RCVBUF, TCP_WINDOW_CLAMP or the route attribute `window` at \
-         the receiver, and no later change raises it."
-    }))
+         on at both ends, a middlebox on the path removes the option.",
+    ))
 }
 
 /// The receiver's buffer has reached the third value of `tcp_rmem`.
@@ -474,7 +466,16 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
 /// The window decides, and nothing of what is visible here says why.
 pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
     let share = stopped_share(view)?;
-    let remark = if view.received(|s| s.rcvbuf_bytes).is_some() {
+    let scale = view.window_scale();
+    let remark = if scale == Some(0) && view.scaling_agreed() == Some(true) {
+        "Needs a reconnect, and a restart of a program that listens: the scale 0 was chosen in \
+         the SYN because of a small SO_RCVBUF, TCP_WINDOW_CLAMP or the route attribute `window` at \
+         the receiver, and no later change raises it."
+    } else if scale == Some(0) && view.received(|s| s.rcvbuf_bytes).is_none() {
+        "Needs a look at the receiver, or at the SYN of a new connection: no window is larger than \
+         64 KiB, because window scaling is off (net.ipv4.tcp_window_scaling at either end), or \
+         because the program there set a small buffer (SO_RCVBUF)."
+    } else if view.received(|s| s.rcvbuf_bytes).is_some() {
         "No TCP setting helps, because none limits the window: it may still be growing. Measure \
          longer (-t)."
     } else {
@@ -484,6 +485,11 @@ pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
     let limit = base::Limit::PeerWindow;
     Some(
         window_draft("peer-window", share, Confidence::High, view)
+            .row_if(
+                "rcv_wscale",
+                scale.map(|scale| format!("{scale} at the receiver")),
+                "above 0",
+            )
             .next(next_limit(view, limit))
             .remark(remark),
     )

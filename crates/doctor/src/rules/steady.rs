@@ -12,9 +12,9 @@ use base::{CongestionState, FlowSample, Instant, Source};
 use super::loss::start_ends;
 use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
-    FOLLOWS_SPREAD, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER, ONE_RATE_LOSSES,
-    ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS,
-    PROBING_RTT, PROBING_SWING, STEADY_STEP, STEADY_STEPS,
+    FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER,
+    ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE,
+    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -215,6 +215,56 @@ fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> 
     };
     let least = spread(&alone)?.min(spread(&together)?);
     (least <= LOSSES_SPREAD).then_some((times.len(), least))
+}
+
+/// How large the windows were in which losses came, among all in which something was sent: the mean
+/// share of the segments that were sent in smaller ones, and of how many losses. A path that drops
+/// what exceeds a rate, or a queue, does so while the window is large, so that the share is near 1.
+/// Random losses hit each segment alike, in windows of any size, and the share is a half. The
+/// beginning of a connection, whose window overshoots, is left out.
+pub(crate) fn windows_of_losses(view: &View<'_>) -> Option<(usize, f64)> {
+    let sender = view.sender.filter(|_| !view.is_bbr())?;
+    let start = start_ends(sender).unwrap_or(Instant::ZERO);
+    let is_open = |s: &FlowSample| {
+        let repairs = [CongestionState::Recovery, CongestionState::Loss];
+        s.congestion_state
+            .is_some_and(|state| !repairs.contains(&state))
+    };
+    let samples: Vec<&FlowSample> = sender.samples().filter(|s| s.at >= start).collect();
+    let sent = |pair: &[&FlowSample]| {
+        let sent = pair[1]
+            .delivered_pkts?
+            .saturating_sub(pair[0].delivered_pkts?);
+        is_open(pair[0]).then_some((pair[0].cwnd_pkts?, sent as f64))
+    };
+    let sent: Vec<(u32, f64)> = samples.windows(2).filter_map(sent).collect();
+    let of_windows = |is_meant: &dyn Fn(u32) -> bool| -> f64 {
+        let meant = sent.iter().filter(|(window, _)| is_meant(*window));
+        meant.map(|(_, segments)| segments).sum()
+    };
+    let all = of_windows(&|_| true);
+    let share = |at: Instant| {
+        let window = samples[samples.partition_point(|s| s.at < at)..]
+            .first()?
+            .cwnd_pkts?;
+        let below = of_windows(&|other| other < window);
+        Some((below + of_windows(&|other| other == window) / 2.0) / all)
+    };
+    let times = losses(sender).into_iter().filter(|time| *time >= start);
+    let shares: Vec<f64> = times.filter_map(share).collect();
+    let count = shares.len();
+    (count >= ONE_RATE_LOSSES && all > 0.0)
+        .then(|| (count, shares.iter().sum::<f64>() / count as f64))
+}
+
+/// Whether losses come in the largest windows only, so often that it is no chance.
+pub(crate) fn drops_large_windows(view: &View<'_>) -> Option<(usize, f64)> {
+    windows_of_losses(view).filter(|(count, share)| *share >= by_chance(*count, LARGE_WINDOWS))
+}
+
+/// What the mean of this many shares is by chance at most: it deviates by less, the more there are.
+pub(crate) fn by_chance(count: usize, deviation: f64) -> f64 {
+    0.5 + deviation / (count as f64).sqrt()
 }
 
 /// From the tenth part to the ninth, as a share of the median.
@@ -579,5 +629,49 @@ mod tests {
         assert_eq!(all.len(), STEADY_STEPS.1 as usize + 1);
         assert_eq!(all.last(), Some(&end));
         assert_eq!(steps(end, RTT * 5, RTT), None);
+    }
+
+    /// Looks each 40 ms at a window that grows by a segment each time, and by 30 % less behind a
+    /// loss; losses come where `is_lost` says so for the look and its window.
+    fn sawtooth(is_lost: impl Fn(u32, u32) -> bool) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 5001).into(),
+        };
+        let (mut timeline, mut window, mut delivered) = (Timeline::new(), 40_u32, 0);
+        for look in 0..400_u32 {
+            let repairs = is_lost(look, window);
+            delivered += u64::from(window);
+            timeline.push(FlowSample {
+                cwnd_pkts: Some(window),
+                ssthresh_pkts: Some(30),
+                delivered_pkts: Some(delivered),
+                srtt: Some(RTT),
+                congestion_state: Some(if repairs {
+                    CongestionState::Recovery
+                } else {
+                    CongestionState::Open
+                }),
+                ..FlowSample::empty(Instant::ZERO + RTT * look, key)
+            });
+            window = if repairs { window * 7 / 10 } else { window + 1 };
+        }
+        timeline
+    }
+
+    #[test]
+    fn losses_in_large_windows_are_those_of_a_path_that_is_full() {
+        let told = |timeline: &Timeline| {
+            drops_large_windows(&crate::observation::sender_view(&Observation::of(timeline)))
+        };
+        let policed = told(&sawtooth(|_, window| window > 60));
+        assert!(
+            policed.is_some_and(|(count, share)| count >= 10 && share > 0.9),
+            "{policed:?}"
+        );
+        // Whatever the window is.
+        let chance = |look: u32| look.wrapping_mul(2_654_435_761) >> 16;
+        let random = told(&sawtooth(|look, window| chance(look) % 1500 < window));
+        assert_eq!(random, None);
     }
 }

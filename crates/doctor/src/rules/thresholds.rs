@@ -136,6 +136,13 @@ pub(crate) const LEAST_OUT_PARTS: usize = 10;
 pub(crate) const SMOOTH_SEGMENTS: f64 = 100.0;
 /// ... where ACKs come so steadily: the bottleneck is never idle.
 pub(crate) const ACKS_FLOW_SHARE: f64 = 0.95;
+/// In a capture, ACKs pause where none comes for what this many segments take at the mean rate,
+pub(crate) const ACKS_PAUSE_SEGMENTS: u64 = 6;
+/// ... and this share of the round trip,
+pub(crate) const ACKS_PAUSE_RTTS: f64 = 0.125;
+/// ... in this share of the looks (measured: 0.15 to 0.35 with a send buffer of half of what the
+/// path holds, 0 to 0.03 where a queue stands).
+pub(crate) const ACKS_PAUSE_SHARE: f64 = 0.1;
 /// From the sender alone: a window below one segment for so long is a program that does not read
 /// (a prompt one opens it within a round trip).
 pub(crate) const CLOSED_ROUND_TRIPS: u32 = 4;
@@ -397,6 +404,15 @@ pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
+/// Losses come in large windows only where the mean share of what was sent in smaller ones is
+/// beyond a half by this, divided by the root of their number (random losses in a simulation of
+/// CUBIC and Reno, 0.03 to 3 % over 20 and 100 ms: one of a hundred watches has that).
+pub(crate) const LARGE_WINDOWS: f64 = 0.9;
+/// ... and may do so from this on, where the windows they cut deviate by less than that share of
+/// them: then nothing shows that losses are random.
+pub(crate) const LARGE_WINDOWS_MAYBE: f64 = 0.5;
+/// See [`LARGE_WINDOWS_MAYBE`].
+pub(crate) const STEADY_CUTS_MAYBE: f64 = 0.12;
 /// This many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 /// Rates are compared over steps of a round trip, and at least this,

@@ -303,7 +303,7 @@ impl Assembler {
     }
 
     /// Copies small neighbours together; `charge_of` says what a copy of this many bytes, charged
-    /// so much before, is charged. Returns how many packets fewer there are.
+    /// this much before, is charged. Returns how many packets fewer there are.
     pub(super) fn collapse(&mut self, charge_of: impl Fn(u32, u32) -> u32) -> u64 {
         let before = self.packets();
         self.uncollapsed = 0;

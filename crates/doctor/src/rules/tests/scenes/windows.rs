@@ -271,7 +271,7 @@ fn seen_from_both_ends() -> Vec<Scene> {
             s.snd_wscale = Some(0);
         })
         .host(|h, _| set(h, "net.ipv4.tcp_window_scaling", "0")),
-        scene("route window", "window-scaling-off", clamped, scale_0)
+        scene("route window", "peer-window", clamped, scale_0)
             .remote(clamped, |s, _| s.rcv_wscale = Some(0)),
         scene("tcp_rmem", "tcp-rmem-max-cap", capped, |s, _| {
             s.snd_wscale = Some(7);
