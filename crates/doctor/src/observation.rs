@@ -212,6 +212,19 @@ pub(crate) fn is_enough(timeline: &Timeline) -> bool {
     timeline.looks() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
 }
 
+/// What is missing: samples, or, where there are enough of them, time.
+fn too_little(samples: usize, interval: Duration) -> String {
+    let least = MIN_INTERVAL.mul_f64(INTERVAL_SLACK).as_secs_f64();
+    let seconds = interval.as_secs_f64();
+    if samples < MIN_SAMPLES {
+        return format!(
+            "too few samples: {samples} in {seconds:.1} s; at least {MIN_SAMPLES} in {least:.1} s \
+             are needed"
+        );
+    }
+    format!("observed too briefly: {seconds:.2} s; at least {least:.1} s are needed")
+}
+
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
     let timeline = main.main_timeline().unwrap_or(observation.local);
     let is_short = |other: &&Timeline| !is_enough(other);
@@ -225,12 +238,7 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
         );
     }
     if scope == Scope::ShortLived {
-        return format!(
-            "too few samples: {} in {:.1} s; at least {MIN_SAMPLES} in {:.0} s are needed",
-            timeline.looks(),
-            timeline.interval().as_secs_f64(),
-            Duration::as_secs_f64(&MIN_INTERVAL),
-        );
+        return too_little(timeline.looks(), timeline.interval());
     }
     if main.sender.is_none() {
         return "this end mainly receives and its program reads promptly; what limits the sender \
@@ -287,5 +295,24 @@ fn one_way(sent: u64, received: u64) -> Option<bool> {
         Some(false)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let few = too_little(5, Duration::from_secs(2));
+        assert_eq!(
+            few,
+            "too few samples: 5 in 2.0 s; at least 20 in 0.8 s are needed"
+        );
+        let brief = too_little(22, Duration::from_millis(600));
+        assert_eq!(
+            brief,
+            "observed too briefly: 0.60 s; at least 0.8 s are needed"
+        );
     }
 }

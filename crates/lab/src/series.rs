@@ -130,10 +130,20 @@ impl Series {
         self.interval *= 2;
     }
 
-    /// The points; the first look only says where the others begin to count.
+    /// The points; the first look only says where the others begin to count. A run seldom ends
+    /// where a look is due: a last interval of less than half the one before is joined to it, as
+    /// the rate of a burst in so short a time would stand out as a peak that was none.
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
-        let pairs = self.marks.windows(2);
+        let mut marks = self.marks.clone();
+        if let [.., first, second, last] = &mut marks[..]
+            && last.at.since(second.at) * 2 < second.at.since(first.at)
+        {
+            last.limit = longer(second.limit, last.limit);
+            let short = marks.len() - 2;
+            marks.remove(short);
+        }
+        let pairs = marks.windows(2);
         pairs.map(|pair| self.point(&pair[0], &pair[1])).collect()
     }
 
@@ -214,6 +224,26 @@ mod tests {
         );
         assert!((bytes(&points) - 1e7).abs() < 1e3, "{}", bytes(&points));
         assert!(points.iter().all(|point| point.goodput_bps == 8_000_000));
+    }
+
+    #[test]
+    fn a_short_last_interval_makes_no_peak() {
+        let mut series = Series::new(at(0), Some(Duration::from_secs(20)));
+        for hundred in 0..4 {
+            series.push(at(hundred * 100), look(hundred * 1_000), None);
+        }
+        series.push(at(301), look(3_900), None);
+        let points = series.points();
+        let ends: Vec<u64> = points.iter().map(|point| point.at_us).collect();
+        assert_eq!(ends, [100_000, 200_000, 301_000]);
+        assert!(points.iter().all(|point| point.goodput_bps < 160_000));
+        assert!((bytes(&points) - 3_900.0).abs() < 1.0, "{}", bytes(&points));
+
+        let mut whole = Series::new(at(0), None);
+        for millis in [0, 100, 160] {
+            whole.push(at(millis), look(millis * 10), None);
+        }
+        assert_eq!(whole.points().len(), 2, "an interval of its own");
     }
 
     #[test]

@@ -6,7 +6,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const status = document.getElementById("status");
   const SVG = "http://www.w3.org/2000/svg";
-  const HINT = "point at the plots for numbers, or move with the arrow keys";
+  const HINT = "Point at a plot for its numbers, or use the arrow keys.";
 
   const three = (v) => (v >= 99.95 ? v.toFixed(0) : v >= 9.995 ? v.toFixed(1) : v.toFixed(2));
   const scaled = (v, step, units) => {

@@ -78,7 +78,8 @@ fn diagnose_well(args: &[&str]) -> (Output, Value) {
         let output = diagnose(&args);
         let document = document(&output);
         let unknown = document["flows"][0]["unknown"].as_str().unwrap_or_default();
-        if !unknown.starts_with("too few samples") {
+        let too_little = ["too few samples", "observed too briefly"];
+        if !too_little.iter().any(|why| unknown.starts_with(why)) {
             return (output, document);
         }
     }

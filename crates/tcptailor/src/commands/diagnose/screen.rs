@@ -91,12 +91,12 @@ fn table(rows: &[Row<'_>]) -> String {
         "MIN RTT",
         "LIMITED BY",
         "SHARE",
-        "SURE",
+        "CONF",
     ]);
     let mut table = output::table(&header.collect::<Vec<_>>());
     for (number, row) in rows.iter().enumerate() {
         let flow = row.first();
-        let (limited_by, share, sure) = match row.main() {
+        let (limited_by, share, confidence) = match row.main() {
             Some(main) => (
                 main.id,
                 human::share(row.share()),
@@ -115,7 +115,7 @@ fn table(rows: &[Row<'_>]) -> String {
                 row.min_rtt_us().map_or_else(|| "?".into(), human::micros),
                 limited_by.to_owned(),
                 share,
-                sure,
+                confidence,
             ]);
         table.add_row(cells);
     }

@@ -40,7 +40,9 @@ const QUANTITIES: [Quantity; 11] = [
         whole(m.response_us.map(|r| r.max))
     }),
     ("time of a transfer, median", "us", |m| whole(m.transfer_us)),
-    ("share of the time stalled", "share", |m| m.stalled_share),
+    ("share of the time stalled (200 ms or more)", "share", |m| {
+        m.stalled_share
+    }),
     ("smoothed RTT, median", "us", |m| whole(m.srtt_us)),
     ("local drops", "", |m| Some(m.local_drops_pkts as f64)),
 ];
@@ -72,7 +74,7 @@ pub(super) fn render(document: &Document<'_>, heard: &Heard, command: &str) -> S
         .collect();
     sections.extend((!doubts.is_empty()).then(|| {
         Section {
-            title: "Doubts".into(),
+            title: "Caveats".into(),
             parts: doubts
                 .into_iter()
                 .map(|doubt| Part::Note(Tone::Doubt, doubt))

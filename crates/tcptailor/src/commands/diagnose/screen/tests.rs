@@ -92,7 +92,7 @@ fn a_finding_is_told_with_its_change() {
     assert_eq!(
         text,
         "   \
-CONNECTION                     PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE  SURE
+CONNECTION                     PID/CMD          RATE  MIN RTT  LIMITED BY          SHARE  CONF
 1  10.0.0.5:51514 > 10.0.0.9:443  4130/app  18.7 kbit/s   400 us  nagle-delack-stall   93 %  high
 
 1  nagle-delack-stall (high): Nagle's algorithm holds a partial segment until an ACK arrives, and

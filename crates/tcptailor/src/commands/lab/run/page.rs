@@ -285,7 +285,7 @@ fn doubts(runs: &[Runs<'_>]) -> Option<Section> {
     };
     let texts: Vec<String> = runs.iter().flat_map(of_cell).collect();
     (!texts.is_empty()).then(|| Section {
-        title: "Doubts".into(),
+        title: "Caveats".into(),
         parts: texts
             .into_iter()
             .map(|text| Part::Note(Tone::Doubt, text))
