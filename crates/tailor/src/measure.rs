@@ -241,6 +241,58 @@ mod tests {
         assert_eq!(measure.offered, None);
     }
 
+    /// A transfer that is always busy offers all that it can, and a control connection beside it
+    /// which is idle, or says a little, does not change that.
+    #[test]
+    fn an_idle_connection_beside_a_busy_one_is_no_pause() {
+        let track = |number: u16, step: u64, busy_share: f64, waiting: u32| {
+            let key = FlowKey {
+                local: ([10, 0, 0, 1], 40_000 + number).into(),
+                remote: ([10, 0, 0, 2], 5201).into(),
+            };
+            let samples = (0..=10_u64).map(|look| {
+                let time = Duration::from_millis(100 * look);
+                let mut sample = FlowSample::empty(Instant::ZERO + time, key);
+                sample.bytes_acked = Some(step * look);
+                sample.busy_time = Some(time.mul_f64(busy_share));
+                sample.notsent_bytes = Some(waiting);
+                sample.snd_mss_bytes = Some(1448);
+                Arc::new(sample)
+            });
+            Track {
+                key,
+                cookie: number.into(),
+                owners: Vec::new(),
+                samples: samples.collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            }
+        };
+        let offered = |flows: Vec<Track>| {
+            let recording = Recording {
+                flows,
+                hosts: Vec::new(),
+                began: Instant::ZERO,
+                ended: Instant::ZERO + Duration::from_secs(1),
+                stopped: false,
+                process_ended: false,
+                flows_left_out: 0,
+                unseen_processes: 0,
+            };
+            measure_of(&recording, |_| true).offered
+        };
+        let busy = || track(1, 50_000, 1.0, 1_000_000);
+        assert_eq!(offered(vec![busy()]), None);
+        assert_eq!(offered(vec![busy(), track(2, 0, 0.0, 0)]), None);
+        assert_eq!(offered(vec![busy(), track(2, 30, 0.1, 0)]), None);
+        // One that pauses by itself has a load of its own, whatever is idle beside it.
+        let paced = || track(3, 50_000, 0.3, 0);
+        let load = Some(lab::Offered::PerSecond(500_000.0));
+        assert_eq!(offered(vec![paced()]), load);
+        assert_eq!(offered(vec![paced(), track(2, 0, 0.0, 0)]), load);
+    }
+
     /// A window that is taken in once a round trip arrives in trains, whatever looks find of them.
     #[test]
     fn a_receiver_is_busy_between_the_trains_of_a_window() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::FlowSample;
 use lab::Offered;
 
-use super::{Flows, counted, nanos};
+use super::{Carried, Flows, Track, counted, nanos};
 
 /// Fewer answers than this in a look are no mean of anything.
 const ANSWERS_MIN: u64 = 3;
@@ -36,38 +36,45 @@ pub(super) fn load(flows: &Flows<'_>) -> Option<Offered> {
     if answers >= ANSWERS_MIN {
         return Some(Offered::PerAnswer(main.bytes as f64 / answers as f64));
     }
-    let watched: f64 = flows
-        .tracks
-        .iter()
-        .filter_map(|track| {
-            let [first, last] = [track.samples.first()?, track.samples.last()?];
-            Some(last.at.since(first.at).as_secs_f64())
-        })
-        .sum();
-    // When the other end sends, nobody sees here whether it could have sent more. Of connections of
-    // which only the end was seen, nothing is known.
-    let pauses = !is_download
-        && watched > 0.0
-        && (main.time.as_secs_f64() < BUSY_SHARE_MAX * watched || is_caught_up(flows, watched));
+    // When the other end sends, nobody sees here whether it could have sent more.
+    if is_download {
+        return None;
+    }
+    let (mut watched, mut by_pausing) = (0.0, 0);
+    for track in &flows.tracks {
+        let [Some(first), Some(last)] = [track.samples.first(), track.samples.last()] else {
+            continue;
+        };
+        // Of connections of which only the end was seen, nothing is known, and one that carries
+        // nothing, as for control, does not make a pause of the time in which another is busy.
+        let sent = Carried::sent(track, flows.was_open(track));
+        let seen = last.at.since(first.at).as_secs_f64();
+        if sent.bytes == 0 || seen == 0.0 {
+            continue;
+        }
+        watched += seen;
+        let pauses = sent.time.as_secs_f64() < BUSY_SHARE_MAX * seen;
+        if pauses || is_caught_up(track, flows.was_open(track), seen) {
+            by_pausing += sent.bytes;
+        }
+    }
+    let pauses = watched > 0.0 && 2 * by_pausing >= main.bytes;
     pauses.then(|| Offered::PerSecond(main.bytes as f64 / watched))
 }
 
 /// Whether nothing waits to be sent, nearly always, and the program does not wait for room either:
 /// TCP keeps up with it.
-fn is_caught_up(flows: &Flows<'_>, watched: f64) -> bool {
+fn is_caught_up(track: &Track, was_open: bool, watched: f64) -> bool {
     let (mut looks, mut waiting) = (0_u32, 0_u32);
-    let mut blocked = 0;
-    for track in &flows.tracks {
-        for sample in track.samples.iter() {
-            looks += sample.looks;
-            let segment = sample.snd_mss_bytes.unwrap_or(1).max(1);
-            if sample.notsent_bytes.is_none_or(|bytes| bytes >= segment) {
-                waiting += sample.looks;
-            }
+    for sample in track.samples.iter() {
+        looks += sample.looks;
+        let segment = sample.snd_mss_bytes.unwrap_or(1).max(1);
+        if sample.notsent_bytes.is_none_or(|bytes| bytes >= segment) {
+            waiting += sample.looks;
         }
-        let limited = |sample: &FlowSample| sample.sndbuf_limited_time.map(nanos);
-        blocked += counted(track, flows.was_open(track), limited);
     }
+    let limited = |sample: &FlowSample| sample.sndbuf_limited_time.map(nanos);
+    let blocked = counted(track, was_open, limited);
     let most = 1.0 - BUSY_SHARE_MAX;
     f64::from(waiting) <= most * f64::from(looks)
         && Duration::from_nanos(blocked).as_secs_f64() <= most * watched
