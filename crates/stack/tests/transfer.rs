@@ -1,6 +1,5 @@
 //! Whole transfers between two hosts.
 
-#[expect(dead_code, reason = "other tests use the rest")]
 mod common;
 #[path = "transfer/embedding.rs"]
 mod embedding;

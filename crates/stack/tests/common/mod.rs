@@ -236,6 +236,8 @@ pub(crate) struct Transfer {
     pub(crate) write_size: usize,
     pub(crate) read_size: usize,
     pub(crate) is_finished: bool,
+    /// The writer waits until it is told that there is room.
+    pub(crate) waits: bool,
 }
 
 impl Transfer {
@@ -250,17 +252,20 @@ impl Transfer {
             write_size: 65_536,
             read_size: 1 << 20,
             is_finished: false,
+            waits: false,
         }
     }
 
-    /// Writes what fits, reads what is there; true when all is read.
+    /// Writes as a program that blocks does, reads what is there; true when all is read.
     pub(crate) fn drive(&mut self, pair: &mut Pair) -> bool {
         let now = pair.now;
         let to = match self.from {
             Side::Client => Side::Server,
             Side::Server => Side::Client,
         };
-        while self.written < self.total {
+        let told = events(pair.host(self.from));
+        self.waits &= !told.contains(&(self.sender, Event::Writable));
+        while self.written < self.total && !self.waits {
             let bytes = self.write_size.min((self.total - self.written) as usize);
             let chunk = slice(self.written, bytes);
             match pair
@@ -268,7 +273,8 @@ impl Transfer {
                 .write_chunk(now, self.sender, chunk, WriteFlags::default())
             {
                 Ok(taken) => self.written += taken as u64,
-                Err(WriteError::Full | WriteError::NotConnected) => break,
+                Err(WriteError::Full) => self.waits = true,
+                Err(WriteError::NotConnected) => break,
                 Err(error) => panic!("write: {error}"),
             }
         }
