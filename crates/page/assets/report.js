@@ -92,6 +92,6 @@
   for (const element of plots) follow(element);
   const noun = plots.length === 1 ? "plot" : "plots";
   if (plots.length > 0)
-    status.textContent = plots.length + " " + noun + " over time can be read to the point.";
+    status.textContent = plots.length + " " + noun + " over time can be explored with pointer or arrow keys.";
   status.dataset.state = "ready";
 })();

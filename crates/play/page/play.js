@@ -470,7 +470,7 @@ function limits(outcome) {
   const color = (limit) => `var(--l-${limit})`;
   const words = outcome.limits.map(([limit, part]) => `${limit} ${share(part)}`).join(", ");
   return make("figure", {},
-    make("figcaption", {}, "What the sender waited for"),
+    make("figcaption", {}, "Limits of the sender"),
     make("div", { class: "bar", role: "img", "aria-label": words },
       ...outcome.limits.map(([limit, part]) => make("span", { style: { width: `${part * 100}%`, background: color(limit) } }))),
     make("ul", { class: "legend" },
@@ -479,7 +479,7 @@ function limits(outcome) {
 }
 
 function doctor(variant) {
-  const box = make("section", {}, make("h3", {}, "What the doctor says"));
+  const box = make("section", {}, make("h3", {}, "Diagnosis"));
   if (variant.not_diagnosed) box.append(make("p", { class: "muted" }, `Nothing: ${variant.not_diagnosed}.`));
   else if (variant.findings.length === 0) box.append(make("p", { class: "muted" }, "Nothing: too little was sent in the two seconds that it looks."));
   for (const [index, finding] of variant.findings.entries()) {

@@ -61,7 +61,7 @@ fn a_page_shows_what_json_says() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["2 plots over time can be read to the point."]);
+    assert_eq!(status, ["2 plots over time can be explored with pointer or arrow keys."]);
     let pictures = shown.dom.matches("<svg").count();
     assert!(pictures >= 3, "bars and two plots: {pictures}");
     assert!(
@@ -171,7 +171,7 @@ fn a_sweep_is_a_picture() {
     assert!(
         shown
             .dom
-            .contains("6 plots over time can be read to the point.")
+            .contains("6 plots over time can be explored with pointer or arrow keys.")
     );
     let lines = shown.dom.matches("<polyline").count();
     assert!(lines >= 2, "a line for each variant: {lines}");
@@ -249,7 +249,7 @@ fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["1 plot over time can be read to the point."]);
+    assert_eq!(status, ["1 plot over time can be explored with pointer or arrow keys."]);
     let numbers = numbers(&shown.dom);
     let row = &document["flows"][0];
     let wanted = [

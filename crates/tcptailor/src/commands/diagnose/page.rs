@@ -403,7 +403,7 @@ fn times(flow: &FlowRow) -> Option<Part> {
     };
     (!flow.idle && !flow.limits.is_empty()).then(|| {
         Part::Table(Table {
-            caption: "What the time of the sender went to".into(),
+            caption: "Time of the sender by limit".into(),
             head: ["limit", "share of the time"].map(Into::into).into(),
             rows: flow.limits.iter().map(row).collect(),
         })

@@ -92,7 +92,7 @@ pub(super) fn render(document: &Document<'_>, heard: &Heard, command: &str) -> S
     facts.extend(engine);
     facts.extend(output::provenance());
     page::render(&Page {
-        title: format!("What was fitted: {}", document.subject),
+        title: format!("Fit: {}", document.subject),
         lead: lead(fitting, is_test),
         facts,
         parts: head(fitting, is_test),
@@ -164,7 +164,7 @@ fn all_tried(fitting: &Fitting, is_test: bool) -> Table {
         ]
     };
     Table {
-        caption: "What was tried, in order.".into(),
+        caption: "Changes tried, in order.".into(),
         head: head.map(Into::into).into(),
         rows: fitting.tried.iter().enumerate().map(row).collect(),
     }
@@ -223,7 +223,7 @@ fn measured(fitting: &Fitting, heard: &Heard) -> Section {
         ])
     });
     let mut parts = vec![Part::Table(Table {
-        caption: "What the program got.".into(),
+        caption: "Results of the program.".into(),
         head: ["", "before", "after"].map(Into::into).into(),
         rows: rows.collect(),
     })];
@@ -233,7 +233,7 @@ fn measured(fitting: &Fitting, heard: &Heard) -> Section {
     ];
     parts.extend(named.into_iter().filter_map(|(title, series)| {
         let series = Series {
-            title: format!("{title}: the connection with the most important answer"),
+            title: format!("{title}: the connection with the most important finding"),
             ..series?.clone()
         };
         Some(Part::Series(Box::new(series)))
@@ -303,7 +303,7 @@ fn made(changes: &[ChangeMade]) -> Table {
     };
     let head = ["setting", "where", "scope", "from", "to", "acts on"];
     Table {
-        caption: "What was changed.".into(),
+        caption: "The change.".into(),
         head: head.map(Into::into).into(),
         rows: changes.iter().map(row).collect(),
     }

@@ -309,7 +309,7 @@ fn of_service(name: &str, course: &Course, history: &History) -> Section {
             ]
         };
         parts.push(Part::Table(Table {
-            caption: "What the time of the senders went to".into(),
+            caption: "Time of the senders by limit".into(),
             head: ["limit", "share of the time"].map(Into::into).into(),
             rows: shares.iter().map(row).collect(),
         }));
@@ -457,7 +457,7 @@ fn of_watch(history: &History, watch: Watch) -> Section {
         ),
     ];
     let mut parts = vec![Part::Table(Table {
-        caption: "What watching costs".into(),
+        caption: "Cost of watching".into(),
         head: ["", "value"].map(Into::into).into(),
         rows,
     })];

@@ -81,7 +81,7 @@ fn numbers(trace: &FlowTrace) -> Table {
         count("of these first ones after a timeout", flow.timeouts),
         count("of these tail-loss probes", flow.tail_probes),
         count(
-            "needless, as the receiver told (D-SACK)",
+            "needless, as reported by the receiver (D-SACK)",
             flow.needless_retransmissions,
         ),
         count("reordered before the capture", flow.reordered_segments),
