@@ -249,10 +249,10 @@ pub fn render(page: &Page) -> String {
                 (body)
                 footer {
                     p {
-                        "Made by tcptailor " (env!("CARGO_PKG_VERSION")) "; all of it stands in \
-                         this file. "
+                        "Made by tcptailor " (env!("CARGO_PKG_VERSION"))
+                        ". This file is self-contained. "
                         span #status {
-                            @if !book.is_empty() { "To read plots to the point needs a script." }
+                            @if !book.is_empty() { "Exploring plots needs JavaScript." }
                         }
                     }
                 }
