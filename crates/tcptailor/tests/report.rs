@@ -61,7 +61,10 @@ fn a_page_shows_what_json_says() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["2 plots over time can be explored with pointer or arrow keys."]);
+    assert_eq!(
+        status,
+        ["2 plots over time can be explored with pointer or arrow keys."]
+    );
     let pictures = shown.dom.matches("<svg").count();
     assert!(pictures >= 3, "bars and two plots: {pictures}");
     assert!(
@@ -249,7 +252,10 @@ fn a_diagnosis_shows_what_json_and_the_list_of_flows_say() {
     };
     assert_eq!(shown.console, [""; 0]);
     let status = between(&shown.dom, "data-state=\"ready\">", "<");
-    assert_eq!(status, ["1 plot over time can be explored with pointer or arrow keys."]);
+    assert_eq!(
+        status,
+        ["1 plot over time can be explored with pointer or arrow keys."]
+    );
     let numbers = numbers(&shown.dom);
     let row = &document["flows"][0];
     let wanted = [
