@@ -242,6 +242,11 @@ fn a_file_that_cannot_be_used_is_wrong_usage() {
         let output = user.run(&["lab", "run", file]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     }
+    // A name without dot and slash is a filter.
+    let mut command = user.command(&["diagnose", "text"]);
+    let output = command.current_dir(&user.directory).output().unwrap();
+    let message = text(&output.stderr);
+    assert!(message.contains("`tcptailor diagnose ./text`"), "{message}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Watching this machine for a while: what `diagnose` and `record` have in common.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -175,14 +176,18 @@ pub(crate) fn check_max_time(time: Duration) -> Result<(), Problem> {
 
 /// The filter of the command line; `--pid` is one more test.
 pub(crate) fn parse_filter(words: &[String], pid: Option<u32>) -> Result<Filter, Problem> {
-    let words = words.join(" ");
+    let test = words.join(" ");
     let text = match pid {
-        Some(pid) if words.trim().is_empty() => format!("pid = {pid}"),
-        Some(pid) => format!("pid = {pid} and ( {words} )"),
-        None => words,
+        Some(pid) if test.trim().is_empty() => format!("pid = {pid}"),
+        Some(pid) => format!("pid = {pid} and ( {test} )"),
+        None => test,
     };
     let mut filter: Filter = text.parse().map_err(|error| {
-        Problem::usage(error).hint("`tcptailor diagnose --help` lists the tests")
+        let hint = match words.first().filter(|word| Path::new(word).is_file()) {
+            Some(file) => format!("for the file of this name: `tcptailor diagnose ./{file}`"),
+            None => "`tcptailor diagnose --help` lists the tests".into(),
+        };
+        Problem::usage(error).hint(hint)
     })?;
     filter.resolve_cgroups(&linux::cgroup_id);
     Ok(filter)
