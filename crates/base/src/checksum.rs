@@ -59,14 +59,14 @@ impl Checksum {
             .word(length as u16)
     }
 
-    /// The sum as it is, not complemented: what stands in a packet whose checksum is left to a
-    /// device (`NEEDS_CSUM`).
+    /// The sum, not complemented: the value in a packet whose checksum is left to a device
+    /// (`NEEDS_CSUM`).
     #[must_use]
     pub const fn partial(self) -> u16 {
         fold(self.sum)
     }
 
-    /// The checksum as it stands in the packet; 0 where the summed bytes hold a right one.
+    /// The checksum for the packet; 0 if the summed bytes contain a correct one.
     #[must_use]
     pub const fn finish(self) -> u16 {
         !self.partial()

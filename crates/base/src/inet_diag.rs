@@ -30,8 +30,8 @@ const INET_DIAG_CGROUP_ID: u16 = 21;
 /// The first attribute within `INET_DIAG_ULP_INFO`.
 const INET_ULP_INFO_NAME: u16 = 1;
 
-/// Makes `sample` what one `struct inet_diag_msg` with its attributes tells of its socket at
-/// `now`; the interface to which that is bound, 0 for none. `None` where the message is cut short.
+/// Fills `sample` from a `struct inet_diag_msg` with its attributes, as of `now`; returns the
+/// interface to which the socket is bound, 0 for none. `None` if the message is truncated.
 pub fn read(now: Instant, message: &[u8], sample: &mut FlowSample) -> Option<u32> {
     let (head, attributes) = message.split_at_checked(MESSAGE_BYTES)?;
     let word = |offset| u32_at(head, offset).unwrap_or(0);

@@ -16,8 +16,8 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// Bytes of records in a block: 80 records of 100 bytes, five full segments and a half of 1460, and
-/// less than the 8 KiB that a send buffer of old held (seed: Winsock, case 1).
+/// Bytes of records in a block: 80 records of 100 bytes, five and a half full segments of 1460, and
+/// less than the 8 KiB of early Winsock send buffers (seed: Winsock, case 1).
 pub const BATCH_BYTES: usize = 8000;
 /// Bytes of the header of a block that has one.
 pub const COUNT_HEADER_BYTES: usize = 4;

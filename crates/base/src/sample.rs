@@ -329,7 +329,7 @@ pub struct FlowSample {
 
     /// `TCP_NODELAY` as the owner set it.
     pub nodelay: Option<bool>,
-    /// `TCP_CORK` as it stands.
+    /// State of `TCP_CORK`.
     pub cork: Option<bool>,
     /// `TCP_QUICKACK` as it reads: the next ACK is not held back (no ping-pong mode).
     pub quickack: Option<bool>,
@@ -345,8 +345,8 @@ pub struct FlowSample {
     /// Why it is not sending, from a source that knows.
     pub limit: Option<Limit>,
 
-    /// For how many looks it stands, at least 1: the last of so many that found an idle connection
-    /// on which nothing had changed ([`FlowSample::repeats`]), of which the others were not kept.
+    /// Number of looks that it represents, at least 1: the last of several that found an idle
+    /// connection unchanged ([`FlowSample::repeats`]); the others were not kept.
     #[cfg_attr(feature = "serde", serde(default = "one_look"))]
     pub looks: u32,
 }
@@ -357,9 +357,8 @@ const fn one_look() -> u32 {
 }
 
 impl FlowSample {
-    /// Whether it shows what `earlier` showed of a connection on which nothing happened in between
-    /// and nothing is under way: no packet came or went, nothing waits, no setting was changed.
-    /// Time alone has passed.
+    /// Whether it equals `earlier` but for the time, on a connection with nothing in progress: no
+    /// packet was sent or received, nothing waits, and no setting was changed.
     #[must_use]
     pub fn repeats(&self, earlier: &Self) -> bool {
         let packets = |s: &Self| s.segs_in.zip(s.segs_out);

@@ -19,13 +19,13 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct SeqNum(u32);
 
 impl SeqNum {
-    /// The number as it stands in the packet.
+    /// From the number in a packet.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number as it stands in the packet.
+    /// The number in a packet.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0

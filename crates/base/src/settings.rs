@@ -92,7 +92,7 @@ pub struct Acks {
 pub enum AckEvery {
     /// More than this many full segments in bytes (Linux: more than one `rcv_mss`).
     MoreThanSegments(u32),
-    /// This many data packets of whatever size (Microsoft `TcpAckFrequency`; BSD: 2).
+    /// This many data packets of any size (Microsoft `TcpAckFrequency`; BSD: 2).
     Packets(u32),
 }
 
@@ -103,7 +103,7 @@ pub struct SackCompression {
     pub delay_max: Duration,
     /// The wait in percent of the round-trip time.
     pub rtt_percent: u32,
-    /// Most ACKs that one stands for.
+    /// Most ACKs merged into one.
     pub count_max: u32,
 }
 
@@ -219,8 +219,8 @@ pub struct RecvMemory {
     /// Most payload that is kept behind a gap (`NetBurner` `SetOutOfOrderBuffers`); `None`: as
     /// much as the buffer holds.
     pub out_of_order_budget: Option<u32>,
-    /// Unread bytes from which on the application is told that there is something to read
-    /// (`SO_RCVLOWAT`), at most half of what the buffer may grow to.
+    /// Unread bytes from which the socket counts as readable (`SO_RCVLOWAT`), at most half of the
+    /// buffer's largest size.
     pub lowat: u32,
 }
 

@@ -174,7 +174,7 @@ fn fill_rates(sample: &mut FlowSample, info: &[u8]) {
     };
 }
 
-/// Zero stands for "not measured yet" in these fields.
+/// Treats zero as "not measured yet" in these fields.
 fn known(value: Option<u32>) -> Option<u32> {
     value.filter(|&value| value != 0)
 }

@@ -26,7 +26,7 @@ pub struct Handled<P> {
     pub accepted: u32,
     /// Found the queue full.
     pub dropped: u32,
-    /// Exceeds the MTU, and the sender is to be told so ([`TooBig::Report`]): the driver answers
+    /// Exceeds the MTU, and its sender must be notified ([`TooBig::Report`]): the driver answers
     /// with ICMP "fragmentation needed" or "packet too big" and [`LinkSpec::mtu`].
     pub too_big: Option<P>,
 }
@@ -143,7 +143,7 @@ impl<P: WirePacket> Link<P> {
         Some((at, packet))
     }
 
-    /// When the next packet arrives; `None` where none is under way.
+    /// Arrival time of the next packet; `None` if none is in transit.
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -155,22 +155,22 @@ impl<P: WirePacket> Link<P> {
         }
     }
 
-    /// Moves time forward, so that [`stats`](Self::stats) tells the queue at `now`. Nothing else
-    /// needs it.
+    /// Advances time, so that [`stats`](Self::stats) returns the queue at `now`. Nothing else needs
+    /// it.
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.wire.advance(self.now);
         (self.stats.queue_packets, self.stats.queue_bytes) = self.wire.waiting();
     }
 
-    /// All counts; the queue is that at the latest time that [`handle_packet`](Self::handle_packet)
-    /// or [`advance`](Self::advance) was told.
+    /// All counters; the queue as of the latest time passed to
+    /// [`handle_packet`](Self::handle_packet) or [`advance`](Self::advance).
     #[must_use]
     pub const fn stats(&self) -> LinkStats {
         self.stats
     }
 
-    /// Counts a packet above the MTU, and hands it back where its sender is to be told.
+    /// Counts a packet above the MTU, and returns it if its sender must be notified.
     fn refuse(&mut self, packet: P, handled: &mut Handled<P>) {
         let segments = packet.segments().max(1);
         self.fates.skip(segments);
@@ -200,8 +200,7 @@ impl<P: WirePacket> Link<P> {
         }
     }
 
-    /// As [`Link::offer`], for a packet that stands for itself only: most are such, and nothing of
-    /// them has to be cut.
+    /// As [`Link::offer`], for a single segment: the common case, in which nothing has to be cut.
     #[inline]
     fn offer_single(&mut self, packet: P, shape: Shape, handled: &mut Handled<P>) {
         if self.wire.admit(self.now, shape) == 0 {
@@ -300,7 +299,7 @@ impl<P: WirePacket> Link<P> {
         queue.push_back((arrival, packet));
     }
 
-    /// When the last one of these segments of `run` arrives: in order, whatever the jitter.
+    /// Arrival time of the last of these segments of `run`: in order, whatever the jitter.
     #[inline]
     fn arrival(&mut self, run: &Run, segments: core::ops::Range<u32>) -> Instant {
         let delay = self.spec.delay;

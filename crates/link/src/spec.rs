@@ -40,7 +40,7 @@ pub struct Reorder {
 pub enum TooBig {
     /// It vanishes without a word: a path-MTU black hole.
     Vanish,
-    /// The sender is told by ICMP (RFC 1191, RFC 8201).
+    /// Report it to the sender by ICMP (RFC 1191, RFC 8201).
     Report,
 }
 
@@ -75,7 +75,7 @@ pub struct LinkSpec {
     pub overhead_bytes: u32,
 }
 
-/// Why a link cannot be as it was told to be. [`fmt::Display`] says what to write instead.
+/// Reason to reject a link's parameters. [`fmt::Display`] says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {

@@ -18,20 +18,20 @@ pub struct LinkStats {
     pub queue_dropped: u64,
     /// Exceeded the MTU; vanished or were handed back to be reported.
     pub too_big: u64,
-    /// Neither delivered nor dropped yet: in the queue, on the wire or under way.
+    /// Neither delivered nor dropped yet: queued or in transit.
     pub inside: u64,
-    /// Bytes that waited for the wire at the latest time that the link was told.
+    /// Bytes queued at the latest time passed to the link.
     pub queue_bytes: u64,
-    /// Packets that waited for the wire at the latest time that the link was told.
+    /// Packets queued at the latest time passed to the link.
     pub queue_packets: u64,
-    /// Most bytes that ever waited.
+    /// Most bytes ever queued.
     pub queue_bytes_max: u64,
-    /// Most packets that ever waited.
+    /// Most packets ever queued.
     pub queue_packets_max: u64,
 }
 
 impl LinkStats {
-    /// All that came in and will not come out, whatever the cause.
+    /// All packets that came in and will not be delivered, for any reason.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.lost + self.queue_dropped + self.too_big

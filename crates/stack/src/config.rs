@@ -31,7 +31,7 @@ pub struct Config {
     pub addrs: Vec<IpAddr>,
     /// MTU of its interface in bytes.
     pub mtu: u16,
-    /// Random bytes that nobody can guess: sequence numbers, ports and cookies come from them.
+    /// Secret random bytes: sequence numbers, ports and cookies derive from them.
     pub secret: Secret,
     /// Congestion control: CUBIC, `NewReno` or BBR (version 1);
     /// [`Host::set_controllers`](crate::Host::set_controllers) brings others.

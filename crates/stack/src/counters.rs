@@ -50,7 +50,7 @@ pub struct Counters {
     pub data_after_close: u64,
     /// SYNs dropped because too many connections were half open.
     pub syn_backlog_drops: u64,
-    /// SYNs or handshake ACKs dropped because nobody accepted (`TcpExtListenOverflows`).
+    /// SYNs or handshake ACKs dropped because the accept queue was full (`TcpExtListenOverflows`).
     pub accept_overflows: u64,
     /// SYN cookies sent (`TcpExtSyncookiesSent`).
     pub cookies_sent: u64,

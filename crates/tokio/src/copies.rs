@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-/// Most bytes of one write that are copied at once. What does not fit into the send buffer then was
-/// copied in vain, so this is not much more than one packet holds.
+/// Most bytes of one write that are copied at once. A copy that does not fit into the send buffer
+/// is wasted, so this is little more than one packet holds.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Shorter copies have memory of their own: a few bytes that wait for their acknowledgement are not

@@ -16,8 +16,8 @@ use crate::state::{Life, Shared, Timers};
 /// Packets that are moved in a row before others get the lock, and other tasks the thread.
 pub(crate) const BATCH_PACKETS: usize = 16;
 
-/// Longest time that connections which nobody holds any more may take to deliver what was written
-/// to them; then they are broken. Linux gives orphans as much in FIN-WAIT-2 (`tcp_fin_timeout`).
+/// Longest time for connections without a handle to deliver written data; then they are aborted.
+/// Linux gives orphans the same in FIN-WAIT-2 (`tcp_fin_timeout`).
 const DELIVERY_MAX: Duration = Duration::from_secs(60);
 
 /// Longest time that the last packets may take to leave; then they are thrown away.
@@ -43,7 +43,7 @@ pub(crate) struct Driver<L> {
     /// When `sleep` ends, if anybody waits for it.
     armed: Option<Instant>,
     life: Life,
-    /// Once nobody can call the host any more: when what is done then has to be done.
+    /// Deadline for remaining work, once no handle to the host is left.
     limit: Option<Pin<Box<Sleep>>>,
     /// Only packets are left to be sent.
     is_closing: bool,
@@ -106,7 +106,7 @@ impl<L: Link> Driver<L> {
         slept
     }
 
-    /// Ready: nobody can call the host any more, and nothing is delivered any more.
+    /// Ready: no handle to the host is left, and no data to deliver.
     fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.life {
             Life::Held | Life::Failed => Poll::Pending,

@@ -101,12 +101,12 @@ impl Entry {
         matches!(self.phase, Phase::Closed | Phase::Failed { .. })
     }
 
-    /// No call has told yet what broke it.
+    /// Whether it failed, and no call has reported it yet.
     const fn has_news(&self) -> bool {
         matches!(self.phase, Phase::Failed { is_told: false, .. })
     }
 
-    /// The failure that no call has told yet.
+    /// The failure that no call has reported yet.
     pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
         let Phase::Failed { failure, is_told } = &mut self.phase else {
             return None;
@@ -237,7 +237,7 @@ impl State {
         !is_held && self.host.unread_bytes(id) == 0
     }
 
-    /// Something is wrong, and no call has told it yet.
+    /// Whether there is an error that no call has reported yet.
     pub(crate) fn has_error(&self, id: SocketId) -> bool {
         self.check().is_err() || self.sockets.get(&id).is_some_and(Entry::has_news)
     }
@@ -299,7 +299,7 @@ impl State {
         }
     }
 
-    /// The next connection of a listener, with an entry of its own.
+    /// The next connection of a listener, with its own entry.
     pub(crate) fn accept(
         &mut self,
         now: Instant,

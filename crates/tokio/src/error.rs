@@ -41,7 +41,7 @@ pub(crate) fn of_connect(error: ConnectError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Why nobody can listen there.
+/// Error of a failed listen.
 pub(crate) fn of_listen(error: ListenError) -> io::Error {
     let kind = match error {
         ListenError::InUse => ErrorKind::AddrInUse,
@@ -51,12 +51,12 @@ pub(crate) fn of_listen(error: ListenError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Nothing can be done now; an event tells when.
+/// Would block; an event reports when to try again.
 pub(crate) fn would_block() -> io::Error {
     ErrorKind::WouldBlock.into()
 }
 
-/// This side sends no more, or nobody is there to receive it.
+/// This side has shut down sending, or the peer no longer receives.
 pub(crate) fn broken_pipe() -> io::Error {
     io::Error::new(
         ErrorKind::BrokenPipe,

@@ -18,8 +18,8 @@ use crate::stream::TcpStream;
 /// Connections that may wait to be accepted, as in `tokio::net`.
 const BACKLOG: u32 = 1024;
 
-/// Waits for connections; the counterpart of `tokio::net::TcpListener`. Dropping it resets those
-/// that nobody accepted.
+/// Waits for connections; the counterpart of `tokio::net::TcpListener`. Dropping it resets
+/// connections that were not accepted.
 pub struct TcpListener {
     socket: Socket,
     local: SocketAddr,

@@ -25,7 +25,7 @@ use crate::tun::{Tun, TunReadiness};
 use crate::waiters::WaiterKey;
 
 /// The runtime's timers are exact to a millisecond. A paced packet is handed out this much before
-/// its time, so that a timer that is late delays no packet.
+/// its time, so that a late timer delays no packet.
 const PACING_HORIZON: Duration = Duration::from_millis(2);
 
 /// Smallest MTU of an IPv4 path, in bytes (RFC 791 section 3.2).
@@ -34,7 +34,7 @@ const MTU_MIN: u16 = 68;
 /// Packets that the cable of [`Net::pair`] holds in each direction.
 const CABLE_PACKETS: usize = 1000;
 
-/// A host with a TCP of its own, to which sockets belong.
+/// A host with its own TCP, to which sockets belong.
 ///
 /// Clones are the same host. One task per net moves its packets. After the last clone and the last
 /// socket are dropped it goes on until what was written is delivered, for a minute at most; then
@@ -138,9 +138,9 @@ impl Net {
         &self.0.0
     }
 
-    /// Looks at the host: counters, sockets, buffers. Nothing else happens meanwhile, so keep it
-    /// short, and use no socket of the same net in it, nor the net: that would wait for ever.
-    /// A panic of `look` is passed on, and harms nobody else.
+    /// Inspects the host: counters, sockets, buffers. Everything else waits meanwhile, so keep it
+    /// short, and do not use a socket of the same net, nor the net itself, in `look`: that would
+    /// deadlock. A panic of `look` is propagated, and harms no other task.
     pub fn host<R>(&self, look: impl FnOnce(&Host) -> R) -> R {
         let state = self.shared().lock();
         // Whoever only looks leaves nothing half done: the lock is let go of before the panic goes

@@ -139,7 +139,7 @@ pub(crate) fn encoding(
     outgoing.with_flat_map(|packet| stream::iter(segments(packet).map(Ok)))
 }
 
-/// The segments that a packet stands for, as bytes.
+/// The segments of a packet, as bytes.
 fn segments(packet: Packet) -> impl Iterator<Item = Bytes> {
     let mut rest = Some(packet);
     std::iter::from_fn(move || {

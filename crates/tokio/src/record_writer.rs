@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 use crate::time::Clock;
 
 /// Collects records and writes each block of them with one call: when it is full, when its first
-/// record has waited for [`BatchSpec::delay_max`], or when it is told to.
+/// record has waited for [`BatchSpec::delay_max`], or on request.
 ///
 /// The cost is latency: of a record at most that delay; of one that fills its block none. The gain
 /// is that only the last, odd segment of a block can meet a delayed ACK, and a hundredth of the
@@ -104,7 +104,7 @@ impl<W: AsyncWrite + Unpin> RecordWriter<W> {
     }
 
     /// Waits until the block is due and writes it. Never returns while nothing is held and nothing
-    /// is added; so it stands in a `select!` beside what brings records.
+    /// is added; use it in a `select!` beside the source of records.
     ///
     /// # Errors
     /// Those of the writer.

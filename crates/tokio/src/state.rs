@@ -23,7 +23,7 @@ use crate::waiters::{WaiterKey, Waiters, Woken};
 /// Time between two looks at the device's MTU, where packets come in.
 const MTU_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The host, for everybody.
+/// The host, shared by all handles.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     copies: Copies,
 }
 
-/// The host, for whoever has the lock.
+/// The host, behind the lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) host: Host,
@@ -43,11 +43,11 @@ pub(crate) struct State {
     departures: Departures,
     /// When the driver wakes by itself.
     armed: Option<Instant>,
-    /// The latest time that the host was told.
+    /// The latest time passed to the host.
     now: Instant,
     /// A call of the host panicked: it is half done, and must not be called again.
     is_broken: bool,
-    /// Why no packet will ever move again.
+    /// Reason why packets can no longer be sent or received.
     failure: Option<(io::ErrorKind, String)>,
     /// Nobody holds the net or a socket of it any more.
     is_released: bool,
@@ -188,7 +188,7 @@ impl Shared {
         self.driver.wake();
     }
 
-    /// No packet will ever move again; everybody who waits hears of it.
+    /// Fails everything: packets can no longer be sent or received; all waiting tasks are woken.
     pub(crate) fn fail(&self, error: &io::Error) {
         let mut state = self.lock();
         state.fail(error);
@@ -292,7 +292,7 @@ impl Shared {
         count == BATCH_PACKETS
     }
 
-    /// Breaks all connections and tells their peers.
+    /// Aborts all connections, with a RST to their peers.
     pub(crate) fn abort_all(&self) {
         self.call(|state, now| {
             let sockets: Vec<SocketId> = state.host.sockets().collect();
@@ -319,7 +319,7 @@ impl Shared {
 }
 
 impl State {
-    /// The time; never earlier than what the host was told last, whoever asks.
+    /// The time; never earlier than the latest passed to the host.
     fn advance(&mut self, clock: &Clock) -> Instant {
         self.now = self.now.max(clock.now());
         self.now

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use smallvec::SmallVec;
 
-/// Tasks that are to be woken when nobody holds the lock any more.
+/// Tasks to wake once the lock is released.
 pub(crate) type Woken = SmallVec<[Waker; 4]>;
 
 /// Tasks that wait for one thing: the task that polled last, as traits like `AsyncRead` have it,

@@ -130,8 +130,8 @@ impl<'a> IpPacket<'a> {
         }
     }
 
-    /// Bytes of the whole packet as its header states them. A length of 0, which Linux gives to
-    /// GSO packets above 64 KiB, stands for all bytes that are there.
+    /// Length of the whole packet from its header. A length of 0, which Linux gives to GSO packets
+    /// above 64 KiB, means all bytes present.
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
         match self {

@@ -252,9 +252,9 @@ fn set_max(buffer: &mut BufferSize, value: &KnobValue) -> Result<(), String> {
     Ok(())
 }
 
-/// What an application that asks for `asked` bytes gets. Linux (`sock_setsockopt`, rule 5.3) limits
-/// the request, doubles it, and gives at least `floor`; the others refuse what is out of range, and
-/// who counts buffers rounds down to whole ones.
+/// Size granted to an application that requests `asked` bytes. Linux (`sock_setsockopt`, rule 5.3)
+/// limits the request, doubles it, and grants at least `floor`; the others reject values out of
+/// range, and stacks that count buffers round down to whole ones.
 fn granted(
     buffer: &BufferSize,
     accounting: Accounting,

@@ -35,7 +35,7 @@ impl TcpFlags {
         Self(bits & 0x1ff)
     }
 
-    /// The flags as they stand in bytes 12 and 13 of the header.
+    /// The flags in bytes 12 and 13 of the header.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0

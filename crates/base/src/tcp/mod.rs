@@ -77,13 +77,13 @@ impl<'a> TcpSegment<'a> {
         TcpFlags::from_bits(be16(self.bytes, 12))
     }
 
-    /// The window as it stands in the packet: bytes only after the shift of the connection.
+    /// The window field; in bytes only after the connection's shift.
     #[must_use]
     pub const fn window(&self) -> u16 {
         be16(self.bytes, 14)
     }
 
-    /// The checksum as it stands in the packet.
+    /// The checksum field.
     #[must_use]
     pub const fn checksum(&self) -> u16 {
         be16(self.bytes, CHECKSUM_AT)
@@ -154,7 +154,7 @@ pub struct TcpHeader {
     pub ack: SeqNum,
     /// The flags.
     pub flags: TcpFlags,
-    /// The window as it stands in the packet, already shifted.
+    /// The window field, already shifted.
     pub window: u16,
     /// Urgent pointer: the offset from `seq` to the end of urgent data, in bytes.
     pub urgent: u16,

@@ -108,8 +108,8 @@ impl SackBlocks {
     }
 }
 
-/// The options of a segment, one after the other, up to the end of the list or to the first that
-/// runs out of its header: Linux, too, takes what stands in front of a broken option.
+/// Iterates over the options of a segment, up to the end of the list or to the first that exceeds
+/// its header: like Linux, it accepts the options in front of a malformed one.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpOptions<'a> {
     bytes: &'a [u8],

@@ -27,7 +27,7 @@ pub use cubic::Cubic;
 pub use newreno::NewReno;
 pub use unlimited::Unlimited;
 
-/// "No threshold yet": slow start goes on.
+/// "No threshold yet": slow start continues.
 pub const SSTHRESH_INFINITE: u32 = u32::MAX;
 
 /// The congestion window and what belongs to it, in packets of one MSS.

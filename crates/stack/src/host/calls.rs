@@ -25,8 +25,8 @@ const COPY_BYTES: usize = 65_536;
 const COPY_BYTES_OF_LITTLE: usize = 4096;
 
 impl Host {
-    /// Listens at `local`; an unspecified address stands for all addresses of its family, and with
-    /// it on a host of any address port 0 for all ports that no other program listens on.
+    /// Listens at `local`; an unspecified address means all addresses of its family, and with it,
+    /// on a host of any address, port 0 means all ports on which no other program listens.
     ///
     /// # Errors
     /// [`ListenError`]: port 0, an address of somebody else, or a listener there already.
@@ -252,17 +252,16 @@ impl Host {
         result
     }
 
-    /// Whether [`Event::Readable`](crate::Event) would be due, had it not been told: as much can be
-    /// read as the knob `rcvlowat` says, or the end, or a failure (`poll` with `POLLIN`).
+    /// Whether [`Event::Readable`](crate::Event) would be due, had it not been reported: at least
+    /// `rcvlowat` bytes can be read, or the end, or a failure (`poll` with `POLLIN`).
     #[must_use]
     pub fn is_readable(&self, id: SocketId) -> bool {
         self.sockets.look(id).is_some_and(Connection::is_readable)
     }
 
-    /// No more data is waited for: reads return what has arrived and then an end, and whoever waits
-    /// for [`Event::Readable`](crate::Event) hears so (`SHUT_RD`). Data that comes later is still
-    /// acknowledged and can be read, but resets the connection where [`Host::shutdown`] has ended
-    /// our side.
+    /// Shuts down the receiving side (`SHUT_RD`): reads return the data that has arrived and then
+    /// the end, and [`Event::Readable`](crate::Event) is reported. Later data is still acknowledged
+    /// and can be read, but resets the connection if [`Host::shutdown`] has closed our side.
     pub fn shutdown_read(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.shutdown_read(now, &mut self.shared);
@@ -270,7 +269,7 @@ impl Host {
         }
     }
 
-    /// No more data from us; reading goes on (RFC 9293 section 3.9.1.4).
+    /// Shuts down the sending side; reading continues (RFC 9293 section 3.9.1.4).
     pub fn shutdown(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.shutdown(now, &mut self.shared);
@@ -291,7 +290,7 @@ impl Host {
         }
     }
 
-    /// Breaks a connection: the peer is told so, and nothing more is delivered.
+    /// Aborts a connection: the peer receives a RST, and nothing more is delivered.
     pub fn abort(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.abort(now, &mut self.shared);
@@ -509,9 +508,9 @@ impl Host {
         self.sockets.look(id).map_or(0, Connection::unsent_bytes)
     }
 
-    /// Writes that were taken and are not complete, where completion is Winsock's
-    /// ([`base::settings::Completion`]): a program that blocks waits until there are none, and
-    /// [`Event::Completed`](crate::Event) tells when there are fewer.
+    /// Accepted writes that are not complete, for Winsock's completion
+    /// ([`base::settings::Completion`]): a blocking program waits until there are none;
+    /// [`Event::Completed`](crate::Event) reports when there are fewer.
     #[must_use]
     pub fn incomplete_writes(&self, id: SocketId) -> usize {
         self.sockets

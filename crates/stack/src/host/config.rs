@@ -22,9 +22,9 @@ pub struct HostConfig {
     /// Decides everything random: phases and, where there is no `secret`, initial sequence numbers,
     /// ports and timestamp offsets.
     pub seed: u64,
-    /// The key of everything that a peer must not guess (RFC 6528, RFC 6056, RFC 4987): needed
-    /// wherever packets of strangers arrive. `None` derives it from `seed`, so that a simulation
-    /// repeats itself; whoever guesses 64 bits or watches enough of them then knows all.
+    /// The key of everything that a peer must not guess (RFC 6528, RFC 6056, RFC 4987): required if
+    /// packets of strangers arrive. `None` derives it from `seed`, so that a simulation is
+    /// repeatable; anyone who guesses 64 bits, or observes enough of them, then knows all.
     pub secret: Option<Secret>,
     /// Settings of connections that name none.
     pub settings: SocketSettings,
@@ -84,11 +84,11 @@ impl ListenOptions {
     }
 }
 
-/// Bytes that nobody can guess, such as those of `getrandom`.
+/// Secret random bytes, such as those of `getrandom`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
-/// Nothing of it is ever shown.
+/// Never shows the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
@@ -112,8 +112,8 @@ pub struct HostSettings {
     /// Most packets in the local queue (`txqueuelen`).
     pub txqueuelen: u32,
     /// A packet no longer counts against its connection once it is in the local queue, as with an
-    /// interface that completes each packet as it gets it (TUN, veth, loopback): no limit of what
-    /// waits locally acts, and a write sends in its midst whatever the windows allow.
+    /// interface that completes each packet as it gets it (TUN, veth, loopback): limits of the
+    /// local queue do not act, and a write sends data while it runs, as far as the windows allow.
     pub completes_at_once: bool,
     /// How far ahead of its time a paced packet may be handed out with
     /// [`Packet::not_before`](crate::Packet::not_before) set; zero: the stack itself waits.
@@ -216,7 +216,7 @@ pub enum Event {
 pub enum Failure {
     /// The peer reset it.
     Reset,
-    /// The peer reset it after it had sent all that it had, in CLOSE-WAIT: Linux tells that apart
+    /// The peer reset it after sending all its data, in CLOSE-WAIT: Linux distinguishes this
     /// (`tcp_reset`, `EPIPE`), the other profiles do not.
     BrokenPipe,
     /// The peer refused it (RST in answer to SYN, or a hard ICMP error).
@@ -243,7 +243,7 @@ pub enum ConnectError {
     InvalidRemote,
 }
 
-/// Why nobody can listen there.
+/// Reason why a port cannot be listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -259,7 +259,7 @@ pub enum ListenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The buffer is full; [`Event::Writable`] tells when to try again.
+    /// The buffer is full; [`Event::Writable`] reports when to try again.
     Full,
     /// The connection is not established yet.
     NotConnected,
@@ -273,7 +273,7 @@ pub enum WriteError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Nothing is there yet; [`Event::Readable`] tells when.
+    /// No data yet; [`Event::Readable`] reports when there is some.
     Empty,
     /// There is no such connection.
     Closed,

@@ -77,7 +77,7 @@ impl Flows {
             .or_insert(used);
     }
 
-    /// `ends` are nobody's any more, where they were those of `socket`.
+    /// Removes `ends` if they belong to `socket`.
     pub(super) fn remove(&mut self, ends: &Ends, socket: u32) {
         self.recent = None;
         let is_it = |used: &Used| used.socket == socket;

@@ -64,8 +64,8 @@ impl Host {
             .is_some_and(Listener::is_accept_queue_full)
     }
 
-    /// A segment of no connection: for a listener, or for nobody (RFC 9293 sections 3.10.7.1 and
-    /// 3.10.7.2).
+    /// Handles a segment of no connection: for a listener, or for none (RFC 9293 sections 3.10.7.1
+    /// and 3.10.7.2).
     fn handle_unknown(
         &mut self,
         now: Instant,

@@ -25,7 +25,7 @@ pub(crate) struct Listener {
     pub(crate) cookie_sent: Option<Instant>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
-    /// Established connections that nobody has taken yet.
+    /// Established connections that have not been accepted yet.
     pub(crate) accept_queue: VecDeque<SocketId>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum SynDisposition {
     Cookie,
     /// Dropped: too many are half open.
     DropHalfOpen,
-    /// Dropped: nobody accepts.
+    /// Dropped: the accept queue is full.
     DropUnaccepted,
 }
 

@@ -19,7 +19,7 @@ use super::config::MemoryBudget;
 const PACKET_BYTES: u64 = 256;
 /// More than any packet takes, a GSO packet of the smallest segments included.
 const PLENTY_BYTES: u64 = 128 << 20;
-/// Written data that each connection may hold, whatever others hold (Linux
+/// Written data that each connection may hold, however much others hold (Linux
 /// `net.ipv4.tcp_wmem[0]`, `tcp_wmem_schedule`).
 const WRITE_FLOOR_BYTES: u64 = 4096;
 /// A program is not woken for less room than this, unless it wants less.
@@ -27,7 +27,7 @@ const WRITE_LOW_WATER_BYTES: u64 = 1024;
 /// Written data with which an orphan does not give way (Linux `SOCK_MIN_SNDBUF`,
 /// `tcp_out_of_memory`).
 const ORPHAN_BYTES: u64 = 4608;
-/// After a search for something to give was in vain, the next one waits.
+/// Pause after a search that found nothing to release.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sockets that one packet makes the host look at, at most: thousands of connections that have
@@ -74,13 +74,13 @@ impl Held {
         self.received as u64 + self.sent as u64
     }
 
-    /// Whether a connection that nobody wants any more holds too much where nothing is left.
+    /// Whether an orphaned connection holds too much while memory is exhausted.
     pub(crate) const fn is_much_for_an_orphan(self) -> bool {
         self.sent as u64 > ORPHAN_BYTES
     }
 }
 
-/// More than 4 GiB are not told apart.
+/// Saturates at 4 GiB.
 #[inline]
 const fn clamped(bytes: u64) -> u32 {
     if bytes > u32::MAX as u64 {
@@ -102,7 +102,7 @@ pub(crate) struct Memory {
     search: Search,
 }
 
-/// The search for connections that can give memory, which goes on where it ended.
+/// The search for connections that can release memory; it continues where it ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     /// The next slot that it looks at.

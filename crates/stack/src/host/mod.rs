@@ -377,7 +377,7 @@ impl Host {
         self.shared.outbox_bytes
     }
 
-    /// Draws the consequences of whatever a connection has just done.
+    /// Carries out the effects of a connection's latest event.
     #[inline]
     fn settle(&mut self, now: Instant, index: u32) {
         let Some(connection) = self.sockets.connection_at(index) else {
@@ -436,7 +436,8 @@ impl Host {
         }
     }
 
-    /// A connection has ended: its ports are free, and its memory is, once nobody asks for it.
+    /// Removes an ended connection: its ports are free, and its memory once the application has
+    /// closed it.
     fn bury(&mut self, index: u32) {
         self.set_deadline(index, None);
         let Some(connection) = self.sockets.connection_at(index) else {
@@ -459,8 +460,8 @@ impl Host {
         self.sockets.remove(id);
     }
 
-    /// Both sides have closed: a few words remain of the connection, and the whole of it only
-    /// while its application has not let go. Where too many wait already, nothing remains (Linux
+    /// Both sides have closed: little remains of the connection, and the whole of it only until its
+    /// application has closed it. If too many are waiting already, nothing remains (Linux
     /// `tcp_time_wait`).
     fn begin_time_wait(&mut self, now: Instant, index: u32) {
         let is_full = self.sockets.time_waits() >= self.shared.system.time_wait_max;

@@ -40,9 +40,9 @@ pub(crate) struct Socket {
     writer: Writer,
     /// The host knows that it waits for the pool.
     is_pool_waiter: bool,
-    /// The application has been told that there is something to read and has not read since.
+    /// Readability was reported, and the application has not read since.
     told_readable: bool,
-    /// The application has let go of it: nobody reads any more.
+    /// Closed by the application: nothing will be read any more.
     is_orphan: bool,
     /// Memory that the host knows of.
     memory_held: Held,
@@ -90,12 +90,12 @@ impl Socket {
         Some(listener)
     }
 
-    /// Whether nobody has taken it from its listener.
+    /// Whether it has not been accepted yet.
     pub(crate) const fn is_unaccepted(&self) -> bool {
         matches!(self.owner, Owner::HalfOpen(_) | Owner::Listener(_))
     }
 
-    /// Whether it came to that listener and nobody has taken it from there.
+    /// Whether it arrived at this listener and has not been accepted yet.
     pub(crate) fn is_unaccepted_of(&self, listener: SocketId) -> bool {
         match self.owner {
             Owner::HalfOpen(its) | Owner::Listener(its) => its == listener,
@@ -103,7 +103,7 @@ impl Socket {
         }
     }
 
-    /// An application takes it over and hears what it would have been told before.
+    /// Called when an application accepts it; reports events that occurred before.
     pub(crate) fn on_accept(
         &mut self,
         shared: &mut Shared,
@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Whether the application has let go of it.
+    /// Whether the application has closed it.
     pub(crate) const fn is_orphan(&self) -> bool {
         self.is_orphan
     }
@@ -137,7 +137,7 @@ impl Socket {
         }
     }
 
-    /// The connection broke. Whoever accepts it later hears so then.
+    /// The connection failed. An application that accepts it later is notified then.
     pub(crate) fn report_failure(&self, shared: &mut Shared, failure: Failure) {
         if !self.is_unaccepted() {
             self.report(shared, Event::Failed(failure));
@@ -221,8 +221,7 @@ impl Socket {
         self.memory_held.total() > much
     }
 
-    /// Whether nobody wants it any more, and it holds what the host has no more of (Linux
-    /// `tcp_check_oom`).
+    /// Whether it is orphaned and holds memory that the host lacks (Linux `tcp_check_oom`).
     pub(crate) const fn gives_way(&self, shared: &Shared) -> bool {
         self.is_orphan && shared.memory.is_exhausted() && self.memory_held.is_much_for_an_orphan()
     }

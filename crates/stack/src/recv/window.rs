@@ -354,7 +354,7 @@ impl Window {
         self.is_held
     }
 
-    /// The window as it was offered last, whatever came since.
+    /// The last offered window.
     pub(super) const fn offered(&self) -> u32 {
         self.offered
     }

@@ -61,7 +61,7 @@ impl Sender {
         self.settings.send.completion == Completion::Bsd && self.round.was_idle == Some(true)
     }
 
-    /// Whether nobody could ever release the tail: nothing is out, the writer waits for room, and
+    /// Whether nothing could release the tail: nothing is in flight, the writer waits for room, and
     /// no timer is set ("until the buffer is full", `FreeBSD` tcp(4), `TCP_NOPUSH`).
     fn is_stuck(&self, progress: &Progress) -> bool {
         self.writer_waits

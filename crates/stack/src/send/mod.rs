@@ -97,7 +97,7 @@ pub(crate) struct Sender {
     small_end: u64,
     /// Behind the last urgent byte.
     urgent_end: Mark,
-    /// The FIN left with data that was pushed, and goes on to be (Linux `tcp_trim_head`).
+    /// The FIN was sent with pushed data, and keeps PSH (Linux `tcp_trim_head`).
     is_fin_pushed: bool,
     /// A partial segment that begins in front of it leaves in any case.
     flush_until: u64,

@@ -32,7 +32,7 @@ pub(crate) struct SegmentSizes {
     pub(crate) mss: u32,
     /// Bytes of the largest GSO packet; 0: each segment by itself.
     pub(crate) gso_max: u32,
-    /// Largest window that the peer ever offered.
+    /// Largest window offered by the peer so far.
     pub(crate) window_max: u32,
 }
 
@@ -154,7 +154,7 @@ struct Head {
     /// Nothing was written behind it.
     is_tail: bool,
     mss: u64,
-    /// Bytes that the peer's window and the budget let go.
+    /// Bytes permitted by the peer's window and the budget.
     usable: u64,
     /// Which of the two is the smaller.
     usable_limit: Limit,
@@ -359,7 +359,7 @@ impl Sender {
         })
     }
 
-    /// Packets that the congestion window lets go in one GSO packet: Linux keeps half of it for
+    /// Packets that the congestion window permits in one GSO packet: Linux keeps half of it for
     /// later ones, so that ACKs come in between (`tcp_cwnd_test`).
     fn packets_allowed(&self, env: &SendEnv) -> Result<u32, Limit> {
         match env.allowance {
@@ -402,7 +402,7 @@ impl Sender {
         self.has_fin() && !progress.is_fin_sent()
     }
 
-    /// How much the peer's window and the budget on unacknowledged data let go.
+    /// Bytes permitted by the peer's window and the budget on unacknowledged data, with the limit.
     fn usable(&self, env: &SendEnv, mss: u64) -> (u64, Limit) {
         let window = env.window_end.saturating_sub(env.progress.data_sent());
         let budget = self.budget(mss, &env.progress);
@@ -492,8 +492,8 @@ impl Sender {
         }
     }
 
-    /// Why a GSO packet waits for the next ACK, which will let a larger one go; `None`: it leaves
-    /// (rule 6.6, Linux `tcp_tso_should_defer`).
+    /// Reason to defer a GSO packet until the next ACK, which will permit a larger one; `None`:
+    /// send it (rule 6.6, Linux `tcp_tso_should_defer`).
     fn deferral(&self, head: &Head, env: &SendEnv) -> Option<Limit> {
         let waits = self.forms_packets() && !env.is_within_write && !env.in_recovery;
         if !waits || head.bytes <= head.mss {

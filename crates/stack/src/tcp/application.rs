@@ -110,9 +110,9 @@ impl Connection {
         outcome
     }
 
-    /// Tells an application that waits for room when there is some, in its own buffer and in what
-    /// all connections share. Where the pool is empty the host asks again; where memory is used up
-    /// the next ACK does, for data of its own that it waits for is always there.
+    /// Reports room to an application that waits for it: in its own buffer and in the shared ones.
+    /// If the pool is empty, the host asks again; if memory is exhausted, the next ACK does, since
+    /// the connection always has data in flight then.
     #[inline]
     pub(super) fn offer_room(&mut self, shared: &mut Shared) {
         if self.socket.writer() != Writer::Free {
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Whether a program that waits for data is told of some, of the end, or of a failure.
+    /// Whether a waiting program would be woken: by data, the end, or a failure.
     pub(crate) fn is_readable(&self) -> bool {
         self.recv.is_readable() || self.failures.broke().is_some()
     }
@@ -198,7 +198,7 @@ impl Connection {
         answers
     }
 
-    /// Whether there is something to tell an application that takes the connection over.
+    /// Whether there is an event to report to an application that accepts the connection.
     pub(crate) fn on_accept(&mut self, now: Instant, shared: &mut Shared) {
         let is_readable = self.recv.is_readable();
         self.socket

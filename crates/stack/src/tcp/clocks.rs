@@ -18,7 +18,7 @@ const TIMESTAMP_AGE_MAX_NANOS: u64 = 24 * 24 * 3600 * 1_000_000_000;
 /// Our clock, and the last time of the peer's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
-    /// Added to our clock, so that it does not tell how long the host is up.
+    /// Offset of our clock, which hides the host's uptime.
     offset: u32,
     /// The value to echo (`TS.Recent`).
     recent: u32,

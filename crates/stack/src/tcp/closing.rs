@@ -13,7 +13,7 @@ use crate::trace::TraceEvent;
 pub(super) struct Failures {
     /// Why it broke.
     broke: Option<Failure>,
-    /// An ICMP error that is told where an attempt fails for want of an answer.
+    /// An ICMP error reported if the attempt fails for want of an answer.
     soft: Option<Failure>,
 }
 
@@ -28,7 +28,7 @@ impl Failures {
         self.soft.unwrap_or(Failure::TimedOut)
     }
 
-    /// The peer has answered: whoever was not to be reached is now.
+    /// The peer has answered: earlier reports that it is unreachable are obsolete.
     pub(super) const fn on_answer(&mut self) {
         self.soft = None;
     }
@@ -69,8 +69,8 @@ impl Connection {
             && self.linux().is_some()
     }
 
-    /// Nobody waits for ever for a peer that never closes, once the application has let go (Linux
-    /// `tcp_fin_timeout`).
+    /// Bounds the wait for a peer that never closes, once the application has closed the connection
+    /// (Linux `tcp_fin_timeout`).
     fn arm_fin_wait(&mut self, now: Instant, shared: &Shared) {
         if self.socket.is_orphan() {
             let due = shared.tick.expiry(now, self.settings.life.fin_timeout);
@@ -83,7 +83,7 @@ impl Connection {
         self.socket.report(shared, Event::Closed);
     }
 
-    /// The connection breaks: what waits is forgotten, and the application hears why.
+    /// Fails the connection: pending data is dropped, and the application is given the reason.
     pub(super) fn fail(&mut self, now: Instant, shared: &mut Shared, failure: Failure) {
         if self.state == State::Closed {
             return;
@@ -102,7 +102,7 @@ impl Connection {
         self.socket.report_failure(shared, failure);
     }
 
-    /// The application sends no more (RFC 9293 section 3.10.4); reading goes on.
+    /// The application sends no more (RFC 9293 section 3.10.4); reading continues.
     pub(crate) fn shutdown(&mut self, now: Instant, shared: &mut Shared) {
         let next = self.state.on_close();
         if next == self.state {

@@ -27,7 +27,7 @@ pub(crate) enum Opened {
     Failed,
 }
 
-/// How a connection goes on.
+/// Next event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Has a timer at this time, or none.

@@ -352,8 +352,8 @@ impl Connection {
         }
     }
 
-    /// Karn's rule (RFC 6298 section 3): what was sent twice gives no sample, unless timestamps
-    /// tell which one was answered.
+    /// Karn's rule (RFC 6298 section 3): a segment sent twice gives no sample, unless timestamps
+    /// identify which one was answered.
     fn handshake_rtt(
         &self,
         now: Instant,

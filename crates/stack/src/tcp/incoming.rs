@@ -49,8 +49,8 @@ pub(super) enum Verdict {
 }
 
 impl Connection {
-    /// A segment for this connection, in whatever state. Its payload is taken out where it is
-    /// welcome.
+    /// Handles a segment for this connection, in any state. Takes its payload out if it is
+    /// accepted.
     pub(crate) fn handle_segment(
         &mut self,
         now: Instant,
@@ -149,9 +149,9 @@ impl Connection {
         self.judge_ack(shared, placed.segment)
     }
 
-    /// Whether this is what mostly comes, which passes all checks, as debug builds see to: the next
-    /// segment of an established connection, within the window, with no other flag, a clock that
-    /// did not go back, and an ACK of what is out.
+    /// Whether this is the common case, which passes all checks (verified in debug builds): the
+    /// next segment of an established connection, within the window, with no other flag, a clock
+    /// that did not go back, and an ACK of data in flight.
     #[inline]
     fn is_expected(&self, placed: &Placed<'_>) -> bool {
         let segment = placed.segment;
@@ -236,7 +236,7 @@ impl Connection {
         placed.end >= left && placed.start <= right && is_taken
     }
 
-    /// Everything is as it should be: the halves hear of it.
+    /// Processes an acceptable segment in both halves.
     fn accept_segment(
         &mut self,
         now: Instant,
@@ -309,8 +309,8 @@ impl Connection {
             && !self.recv.has_out_of_order()
     }
 
-    /// The sending half hears of the acknowledgment and of the window. Returns whether that can
-    /// have told it anything while it was at rest.
+    /// Passes the acknowledgment and the window to the sending half. Returns whether that can have
+    /// changed it.
     fn handle_ack(
         &mut self,
         now: Instant,
@@ -370,7 +370,7 @@ impl Connection {
         !is_nothing
     }
 
-    /// Loss recovery hears of an acknowledgment.
+    /// Passes an acknowledgment to loss recovery.
     #[inline(never)]
     fn tell_recovery(
         &mut self,
@@ -441,7 +441,7 @@ impl Connection {
             .collect()
     }
 
-    /// The receiving half hears of data and of FIN.
+    /// Passes data and FIN to the receiving half.
     fn handle_data(
         &mut self,
         now: Instant,
@@ -503,7 +503,7 @@ impl Connection {
         self.on_data(now, shared, outcome);
     }
 
-    /// Whether data and FIN of a segment are still welcome; otherwise the peer hears so.
+    /// Whether data and FIN of a segment are still accepted; otherwise answers the peer.
     fn wants_data(
         &mut self,
         now: Instant,
@@ -559,7 +559,8 @@ impl Connection {
         true
     }
 
-    /// Whether the application neither sends nor waits for data any more, though it has not let go.
+    /// Whether the application neither sends nor reads any more, though it has not closed the
+    /// connection.
     fn has_shut_both(&self) -> bool {
         self.recv.is_shut() && matches!(self.state, State::FinWait1(_) | State::FinWait2(_))
     }
@@ -598,7 +599,7 @@ impl Connection {
         self.challenges.take(now, per_second, 1)
     }
 
-    /// The peer hears where we are (RFC 5961 section 7: at a limited rate).
+    /// Sends a challenge ACK (RFC 5961 section 7: rate-limited).
     #[inline(never)]
     pub(super) fn challenge(&mut self, now: Instant, shared: &mut Shared) {
         if !self.may_challenge(now) {
@@ -614,7 +615,7 @@ impl Connection {
         }
     }
 
-    /// An old segment: the peer may have missed our ACK, so it hears it again.
+    /// Answers an old segment: the peer may have missed our ACK.
     #[inline(never)]
     fn answer_duplicate(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) {
         if let State::SynReceived(_) = self.state {

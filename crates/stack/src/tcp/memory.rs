@@ -129,8 +129,8 @@ impl Connection {
             .then(|| shared.pool.free() as usize * bytes)
     }
 
-    /// A connection that its application has let go of is reset where the host's memory is used up,
-    /// and much of it lies here (Linux `tcp_check_oom`: it is closed, or one of its timers fires).
+    /// Resets an orphaned connection if the host's memory is exhausted and it holds much of it
+    /// (Linux `tcp_check_oom`: when it is closed, or one of its timers fires).
     pub(crate) fn give_way(&mut self, now: Instant, shared: &mut Shared) {
         if self.socket.gives_way(shared) && self.state != State::Closed {
             shared.counters.memory_resets += 1;

@@ -75,9 +75,9 @@ impl Connection {
         self.arm_timers(now, shared);
     }
 
-    /// As [`Self::output`], after a segment that told the sending half nothing: where that is at
-    /// rest, nothing can leave but an ACK, and hardly a timer but that of the ACK can have changed.
-    /// A trace may want to hear more.
+    /// As [`Self::output`], after a segment that did not change the sending half: if that is at
+    /// rest, only an ACK can be sent, and hardly any timer but the ACK's can have changed. A trace
+    /// may need more.
     #[inline]
     pub(super) fn output_after_data(&mut self, now: Instant, shared: &mut Shared) {
         if !self.is_sending_at_rest() || shared.trace.is_some() || shared.pool.is_limited() {
@@ -103,7 +103,7 @@ impl Connection {
             && self.socket.writer() == Writer::Free
     }
 
-    /// Retransmits what is lost, as far as the window lets it go. Mostly nothing is.
+    /// Retransmits lost data, as far as the window permits. Mostly there is none.
     #[inline]
     fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
         if self.recovery.lost() == 0 {
@@ -299,8 +299,8 @@ impl Connection {
         (!is_first).then_some(env)
     }
 
-    /// Sends one segment of new data, whatever the congestion window says: a tail-loss probe.
-    /// `of_window`: it probes a window, so that a part of a segment may go.
+    /// Sends one segment of new data, whatever the congestion window: a tail-loss probe.
+    /// `of_window`: it probes a window, so that part of a segment may be sent.
     pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
         let sizes = self.segment_sizes();
         let outgoing = self.send.poll_probe(
@@ -315,8 +315,8 @@ impl Connection {
         }
     }
 
-    /// Whether pacing and the local queue let another packet go. The sending half has asked for new
-    /// data whether the connection's share of the local queue is used up.
+    /// Whether pacing and the local queue permit another packet. The connection's share of the
+    /// local queue is checked by the sending half for new data.
     fn gate(&mut self, now: Instant, shared: &Shared, is_retransmission: bool) -> Gate {
         let has_room = if is_retransmission {
             self.local_queue_takes_retransmission(shared)
@@ -599,8 +599,8 @@ impl Connection {
         }
     }
 
-    /// Hands a segment to the local queue, and tells everybody whom it concerns; false where it is
-    /// dropped there.
+    /// Hands a segment to the local queue, and notifies everything that depends on it; false if it
+    /// is dropped there.
     pub(super) fn emit(
         &mut self,
         now: Instant,
@@ -632,7 +632,7 @@ impl Connection {
         queued_bytes > 0
     }
 
-    /// The receiving half hears that all it has to say was said.
+    /// The receiving half's pending information was sent.
     fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
         if self.state.is_synchronized() {
             self.last_ack_sent = self.recv.next();
@@ -679,7 +679,7 @@ impl Connection {
         self.timers.set(Timer::Ack, due);
     }
 
-    /// Sets the timers that follow from what is held and what is out.
+    /// Sets the timers that follow from data held and in flight.
     pub(super) fn arm_timers(&mut self, now: Instant, shared: &Shared) {
         self.timers
             .set(Timer::Recovery, self.recovery.deadline().map(|(at, _)| at));

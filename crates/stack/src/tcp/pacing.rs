@@ -33,7 +33,7 @@ impl Pacer {
         self.next - horizon
     }
 
-    /// A packet leaves at once, whatever left before.
+    /// Sends a packet at once, regardless of earlier ones.
     pub(super) fn pass(&mut self, now: Instant) {
         self.next = self.next.max(now);
     }

@@ -11,7 +11,7 @@ pub(super) struct PeerWindow {
     bytes: u32,
     /// Its right edge as an offset of our stream.
     end: u64,
-    /// Largest that it ever offered.
+    /// Largest window offered so far.
     max: u32,
     /// Offset of the peer's segment that it came with (`SND.WL1`).
     from_seq: i64,

@@ -132,9 +132,10 @@ impl Connection {
         }
     }
 
-    /// A peer that answers may keep its window shut for as long as the application waits (RFC 9293
-    /// section 3.8.6.1). One that does not answer is gone; and where the application has let go,
-    /// nobody is left who could decide to wait longer (Linux `tcp_probe_timer`).
+    /// Whether to give up probing. A peer that answers may keep its window closed for as long as
+    /// the application waits (RFC 9293 section 3.8.6.1). One that does not answer is gone; and once
+    /// the application has closed the connection, nobody can decide to wait longer (Linux
+    /// `tcp_probe_timer`).
     fn gives_up_probing(&mut self, now: Instant) -> bool {
         let stalled = self.stall.lasts(now);
         let retries = self.retries(self.probe_interval());

@@ -39,7 +39,7 @@ pub(super) struct SizeLimits {
     path: MtuState,
     /// Payload of a segment that the peer accepts (its MSS option).
     peer_mss: u32,
-    /// The first segment of full size that is out, by its end.
+    /// The first full-size segment in flight, by its end.
     full_segment: Mark,
     /// The MTU that its acknowledgment shows to pass.
     full_mtu: u16,
@@ -244,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// Everything that is out is resent in smaller segments.
+    /// Retransmits everything in flight in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
         self.size.full_segment = Mark::NONE;
         let mss = self.mss();

@@ -36,7 +36,7 @@ pub(crate) struct SynReceived {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Established;
 
-/// Our FIN is out; neither is it acknowledged nor has the peer closed.
+/// Our FIN was sent; it is not acknowledged, and the peer has not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FinWait1;
 

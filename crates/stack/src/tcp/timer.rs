@@ -55,9 +55,9 @@ impl Timer {
     }
 }
 
-/// Timers that watch over the peer's next answer, the first of [`Timer::ALL`]. Only one of them is
-/// ever set: the handshake has no data out, and what is probed has nothing out that recovery would
-/// wait for.
+/// Number of timers that wait for the peer's next answer, the first of [`Timer::ALL`]. Only one of
+/// them is ever set: the handshake has no data in flight, and while a window is probed, nothing is
+/// in flight that recovery would wait for.
 const WATCHES: usize = 3;
 
 /// When each timer is due; one that is not set never is.

@@ -9,8 +9,7 @@ use crate::host::{Failure, Shared};
 use crate::recovery::{Probe, RecoveryTimer};
 use crate::trace::TraceEvent;
 
-/// Retransmissions of a connection that its application has let go of (Linux: 8 where
-/// `net.ipv4.tcp_orphan_retries` is 0).
+/// Retransmissions of an orphaned connection (Linux: 8 where `net.ipv4.tcp_orphan_retries` is 0).
 const ORPHAN_RETRIES: u32 = 8;
 
 /// Since when repeated timeouts or probes of a shut window have brought no progress.

@@ -44,7 +44,7 @@ const HIGH_GAIN: u32 = UNIT * 2_885 / 1_000 + 1;
 const DRAIN_GAIN: u32 = UNIT * 1_000 / 2_885;
 /// Gain of the window while probing: room for delayed and merged ACKs.
 const CWND_GAIN: u32 = UNIT * 2;
-/// Never fewer packets, so that ACKs keep coming where each stands for two.
+/// Minimum window in packets, so that ACKs keep coming if each acknowledges two.
 const CWND_MIN: u32 = 4;
 /// The window where nothing is known, and the packets until it grows freely (RFC 6928).
 const CWND_INITIAL: u64 = 10;
@@ -362,8 +362,8 @@ impl Bbr {
         }
     }
 
-    /// Packets in the network where `in_flight` are out: while more is sent than the bandwidth, a
-    /// burst is about to leave.
+    /// Packets in the network if `in_flight` are unacknowledged: while more than the bandwidth is
+    /// sent, a burst is about to leave.
     fn in_network(&self, in_flight: u32) -> u64 {
         let burst = if self.pacing_gain > UNIT {
             self.burst_segments()
