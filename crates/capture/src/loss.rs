@@ -10,7 +10,7 @@ use crate::sender::{Ack, Data};
 
 /// Ranges that the capture has not seen, at most.
 const HOLES_MAX: usize = 8;
-/// A segment this late behind later data was retransmitted; an earlier one was overtaken.
+/// What fills a gap this long after it opened was retransmitted; earlier, it was overtaken.
 const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
 /// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
 const TIMEOUT_SHARE: f64 = 0.7;
@@ -46,9 +46,9 @@ pub(crate) struct Loss {
     pub(crate) backoff: u8,
     /// The point at which a congestion control would last have reduced its window.
     pub(crate) cut: Option<u32>,
-    holes: Vec<(u64, u64)>,
-    /// When the newest data was sent, and its timestamp.
-    newest: Option<(Instant, Option<u32>)>,
+    holes: Vec<Hole>,
+    /// The timestamp of the newest data.
+    newest: Option<u32>,
     /// When anything was retransmitted, or acknowledged, last.
     progress: Option<Instant>,
 }
@@ -60,6 +60,14 @@ enum State {
     Disorder,
     Recovery,
     Timeout,
+}
+
+/// Offsets that were skipped, and when.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    from: u64,
+    to: u64,
+    since: Instant,
 }
 
 /// Data in flight.
@@ -84,34 +92,35 @@ impl Loss {
         matches!(self.state, State::Recovery | State::Timeout)
     }
 
-    /// Bytes between `from` and `to` were skipped.
-    pub(crate) fn note_hole(&mut self, from: u64, to: u64) {
+    /// Bytes between `from` and `to` were skipped at `since`.
+    pub(crate) fn note_hole(&mut self, from: u64, to: u64, since: Instant) {
         if self.holes.len() == HOLES_MAX {
             self.holes.remove(0);
         }
-        self.holes.push((from, to));
+        self.holes.push(Hole { from, to, since });
     }
 
-    /// Fills what lies between; whether any of it had been a hole.
-    fn fill(&mut self, (from, to): (u64, u64)) -> bool {
-        let mut found = false;
+    /// Fills the range; since when the oldest hole in it had been one, if any.
+    fn fill(&mut self, (from, to): (u64, u64)) -> Option<Instant> {
+        let mut oldest: Option<Instant> = None;
         for hole in &mut self.holes {
-            if from < hole.1 && to > hole.0 {
-                found = true;
-                // What is left of it on the longer side.
-                let (before, behind) = (from.saturating_sub(hole.0), hole.1.saturating_sub(to));
-                *hole = match before >= behind {
-                    true => (hole.0, hole.0 + before),
-                    false => (hole.1 - behind, hole.1),
-                };
+            if from < hole.to && to > hole.from {
+                oldest = Some(oldest.map_or(hole.since, |since| since.min(hole.since)));
+                // The longer of the parts that are left of it.
+                let (before, behind) = (from.saturating_sub(hole.from), hole.to.saturating_sub(to));
+                match before >= behind {
+                    true => hole.to = hole.from + before,
+                    false => hole.from = hole.to - behind,
+                }
             }
         }
         self.drop_holes_before(0);
-        found
+        oldest
     }
 
     fn drop_holes_before(&mut self, una: u64) {
-        self.holes.retain(|&(from, to)| to > una && to > from);
+        self.holes
+            .retain(|hole| hole.to > una && hole.to > hole.from);
     }
 
     /// Everything up to `una` has arrived; gives the bytes of it that were never seen.
@@ -119,10 +128,10 @@ impl Loss {
         if self.holes.is_empty() {
             return 0;
         }
-        let missed = |(from, to): &(u64, u64)| to.min(&una).saturating_sub(*from);
+        let missed = |hole: &Hole| hole.to.min(una).saturating_sub(hole.from);
         let missed = self.holes.iter().map(missed).sum();
         for hole in &mut self.holes {
-            hole.0 = hole.0.max(una);
+            hole.from = hole.from.max(una);
         }
         self.drop_holes_before(una);
         missed
@@ -134,7 +143,7 @@ impl Loss {
     }
 
     pub(crate) fn note_newest(&mut self, data: &Data) {
-        self.newest = Some((data.at, data.stamp));
+        self.newest = data.stamp;
         self.progress = Some(data.at);
     }
 
@@ -150,7 +159,9 @@ impl Loss {
         if data.bytes <= 1 && span.1 <= in_flight.una {
             return false;
         }
-        if self.fill(span) && self.is_overtaken(data) {
+        if let Some(since) = self.fill(span)
+            && self.is_overtaken(data, since)
+        {
             self.reordered += 1;
             return false;
         }
@@ -160,16 +171,14 @@ impl Loss {
         true
     }
 
-    /// By the sender's clock where there is one; else, by how soon it comes.
-    fn is_overtaken(&self, data: &Data) -> bool {
-        let Some((at, newest)) = self.newest else {
-            return false;
-        };
-        match (data.stamp, newest) {
+    /// Whether data that fills a gap was overtaken: by the sender's clock, unless that is the same
+    /// for the newest data; else by the age of the gap.
+    fn is_overtaken(&self, data: &Data, since: Instant) -> bool {
+        match (data.stamp, self.newest) {
             (Some(stamp), Some(newest)) if stamp != newest => {
                 (stamp.wrapping_sub(newest) as i32) < 0
             }
-            _ => data.at.since(at) <= OVERTAKEN_MAX,
+            _ => data.at.since(since) <= OVERTAKEN_MAX,
         }
     }
 

@@ -336,7 +336,7 @@ impl Sender {
 
     fn take_new(&mut self, data: &Data, begin: u64, end: u64) {
         if begin > self.next {
-            self.loss.note_hole(self.next, begin);
+            self.loss.note_hole(self.next, begin, data.at);
         } else if begin < self.next {
             self.loss.count_again(self.next - begin);
         }

@@ -230,6 +230,28 @@ fn a_syn_opens_another_connection_where_the_first_was_seen_from_its_middle() {
 }
 
 #[test]
+fn a_gap_that_is_filled_after_a_round_trip_was_a_loss_though_data_went_on() {
+    let check = |filled_us: u64, expected: (u64, u64)| {
+        let seq = |number: u64| 1000 + 100 * number as u32;
+        // A segment each half millisecond; the one with number 4 comes later.
+        let mut made: Vec<Made> = (0..100)
+            .map(|number| {
+                data(
+                    500 * number + if number == 4 { filled_us } else { 0 },
+                    seq(number),
+                )
+            })
+            .collect();
+        made.sort_by_key(|packet| packet.micros);
+        let (_, _, flows) = analysed_all(&made, listing());
+        let sent = &flows[0].forward;
+        assert_eq!((sent.retransmissions, sent.reordered_segments), expected);
+    };
+    check(20_100, (1, 0));
+    check(1_100, (0, 1));
+}
+
+#[test]
 fn one_time_that_is_wrong_makes_no_centuries() {
     let of_year_2262 = Made {
         micros: u64::MAX / 2000,
