@@ -253,11 +253,10 @@ impl View<'_> {
         stops() == Some(true)
     }
 
-    /// Whether packets alone were seen, and ACKs come in trains with pauses between: the path is
-    /// idle meanwhile, and what the trains wait for is no queue that stands, but a queue of their
-    /// own that each of them builds and leaves empty again. A sender that may have only this much in
-    /// flight (a send buffer) sends so, however much the path carries. The beginning of a
-    /// connection is left out.
+    /// Whether this is a capture in which ACKs come in trains with pauses between: the path is idle
+    /// in the pauses, and trains wait in no standing queue, but in one that each of them builds and
+    /// leaves empty. A sender limited to this much in flight (a send buffer) sends like that, however
+    /// much the path carries. The beginning of a connection is left out.
     pub(crate) fn acks_pause(&self) -> bool {
         let pause = || {
             let sender = self.sender?;
