@@ -255,8 +255,8 @@ impl View<'_> {
 
     /// Whether this is a capture in which ACKs come in trains with pauses between: the path is idle
     /// in the pauses, and trains wait in no standing queue, but in one that each of them builds and
-    /// leaves empty. A sender limited to this much in flight (a send buffer) sends like that, however
-    /// much the path carries. The beginning of a connection is left out.
+    /// leaves empty. A sender limited to this much in flight (a send buffer) sends like that,
+    /// however much the path carries. The beginning of a connection is left out.
     pub(crate) fn acks_pause(&self) -> bool {
         let pause = || {
             let sender = self.sender?;
