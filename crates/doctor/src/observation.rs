@@ -251,16 +251,15 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
             .into();
     }
     if main.fills_cwnd() && main.acks_pause() && main.window_offered().is_none() {
-        return "the congestion window, the send buffer or the receiver's window is the limit, and \
-                not the path, which is idle between what they let out; the scale of the window \
-                stands in the SYN, which was not captured: capture a new connection, or look at \
-                the sockets (tcptailor diagnose there)"
+        return "the limit is the congestion window, the send buffer or the receiver's window, not \
+                the path, which is idle between bursts; the SYN with the window scale was not \
+                captured: capture a new connection, or look at the sockets (tcptailor diagnose \
+                there)"
             .into();
     }
     if main.fills_cwnd() && main.acks_pause() {
-        return "the congestion window or the send buffer of the sender is the limit, and not the \
-                path, which is idle between what they let out; look at the sender (tcptailor \
-                diagnose there)"
+        return "the limit is the sender's congestion window or send buffer, not the path, which \
+                is idle between bursts; look at the sender (tcptailor diagnose there)"
             .into();
     }
     if main.fills_cwnd() {

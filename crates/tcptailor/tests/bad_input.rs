@@ -5,6 +5,7 @@
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
+mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -587,10 +588,7 @@ fn ctrl_c_takes_a_lab_down_at_every_stage() {
         let user = User::new();
         let mut fit = Running::start(user.command(&["fit", "--lab", "nagle", "-t", "1s"]));
         if stage.is_empty() {
-            // As early as it can be: before, the program is as its parent made it.
-            while !handles_interrupts(fit.child.id()) {
-                thread::sleep(Duration::from_millis(1));
-            }
+            common::wait_until_it_hears(&fit.child);
         } else {
             fit.wait_for(stage);
         }
@@ -604,15 +602,6 @@ fn ctrl_c_takes_a_lab_down_at_every_stage() {
             assert!(!is_running(&worker), "{stage}: worker {worker} runs on");
         }
     }
-}
-
-/// Whether a process has a handler for SIGINT (proc(5), `SigCgt`).
-fn handles_interrupts(pid: u32) -> bool {
-    const SIGINT: u64 = 1 << (2 - 1);
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.expect("Linux tells it").trim();
-    u64::from_str_radix(caught, 16).unwrap() & SIGINT != 0
 }
 
 fn is_running(pid: &str) -> bool {

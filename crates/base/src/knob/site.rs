@@ -342,7 +342,7 @@ pub(super) const NOTSENT_LOWAT: Site = site(
     },
 );
 
-/// Payload of one packet buffer where the settings do not count in buffers: the MSS of Ethernet.
+/// Payload of one packet buffer for settings that are not in units of buffers: the MSS of Ethernet.
 const ETHERNET_PAYLOAD: u32 = 1460;
 
 const fn payload_of(accounting: Accounting) -> u32 {

@@ -7,7 +7,8 @@ use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{
-    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_large_windows, windows_of_losses,
+    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_large_windows, mean_and_variance,
+    windows_of_losses,
 };
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE,
@@ -129,11 +130,10 @@ fn causes_of_cuts(sample: &FlowSample) -> Option<u64> {
     Some(sample.retrans_total_pkts? + sample.delivered_ce_pkts.unwrap_or(0))
 }
 
-/// As a share of the mean; of none it is not known.
+/// Standard deviation as a share of the mean; not a number for an empty slice.
 fn deviation_of(sizes: &[f64]) -> f64 {
-    let mean = mean_of(sizes);
-    let squares = sizes.iter().map(|size| (size - mean).powi(2));
-    (squares.sum::<f64>() / sizes.len() as f64).sqrt() / mean
+    let (mean, variance) = mean_and_variance(sizes);
+    variance.sqrt() / mean
 }
 
 fn mean_of(sizes: &[f64]) -> f64 {
