@@ -516,6 +516,11 @@ impl LossRecovery {
         self.rtt.backoff()
     }
 
+    /// Doublings of the timeout count no more from now on; it stays as long as it is.
+    pub(crate) fn forget_backoff(&mut self) {
+        self.rtt.forget_backoff();
+    }
+
     /// Timeouts in a row without progress.
     pub(crate) fn timeouts(&self) -> u32 {
         self.timeouts

@@ -205,6 +205,7 @@ impl Scoreboard {
         } = *how;
         self.cut(start);
         self.cut(end);
+        self.recount(end, segment);
         let fin_end = self.fin_end();
         let mut packets = 0;
         let Some(flight) = self.flight.as_mut() else {
@@ -447,6 +448,29 @@ impl Scoreboard {
         flight.outstanding.up_to(offset).insert(offset, tail);
     }
 
+    /// A retransmission stopped at `offset`: the rest of its record counts in segments of what fits
+    /// now, too (Linux `tcp_fragment`).
+    fn recount(&mut self, offset: u64, segment: u32) {
+        let fin_end = self.fin_end();
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
+        let Some(record) = flight.outstanding.up_to(offset + 1).get_mut(&offset) else {
+            return;
+        };
+        let before = record.packets;
+        record.segment = segment;
+        record.packets = packets_of(offset, record.end, segment, fin_end);
+        let after = record.packets;
+        self.packets_out = self.packets_out + after - before;
+        if record.is_lost {
+            self.lost = self.lost + after - before;
+        }
+        if record.is_retransmitted {
+            self.retransmitted = self.retransmitted + after - before;
+        }
+    }
+
     fn fin_end(&self) -> Option<u64> {
         self.progress.fin_end()
     }
@@ -677,8 +701,9 @@ impl Scoreboard {
         self.lost_total > lost_before
     }
 
-    /// The first range that waits to be retransmitted: whole segments of at most `segment` bytes,
-    /// at most `packets` and `bytes` of them, at least one.
+    /// The first range that waits to be retransmitted: whole segments of `segment` bytes, whatever
+    /// they were when they left (Linux `__tcp_retransmit_skb`), at most `packets` and `bytes` of
+    /// them, at least one.
     pub(super) fn first_to_retransmit(
         &self,
         packets: u32,
@@ -688,7 +713,7 @@ impl Scoreboard {
         let flight = self.flight.as_ref()?;
         let &start = flight.to_retransmit.first()?;
         let record = flight.outstanding.touched(start)?;
-        let segment = record.segment.min(segment).max(1);
+        let segment = segment.max(1);
         let packets = packets.min(bytes / segment).max(1);
         let most = u64::from(packets) * u64::from(segment);
         // A FIN rides on the segment before it.

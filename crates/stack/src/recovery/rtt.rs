@@ -147,6 +147,11 @@ impl RttEstimator {
         self.rto = self.tick.round_up((self.rto * 2).min(rules.rto_max));
     }
 
+    /// The doublings count no more, but the timeout stays.
+    pub(super) fn forget_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
     /// Takes the last doubling back; whether there was one.
     pub(super) fn revert_back_off(&mut self, rules: &Recovery) -> bool {
         let Some(backoff) = self.backoff.checked_sub(1) else {

@@ -309,6 +309,11 @@ impl Sender {
         self.ledger.end()
     }
 
+    /// Where the first packet ends that waits, as it was formed when it was written.
+    pub(crate) fn first_packet_end(&self) -> Option<u64> {
+        self.ledger.head_end()
+    }
+
     /// Bytes that were written and not sent.
     pub(crate) const fn unsent_bytes(&self, progress: &Progress) -> u64 {
         self.ledger.end() - progress.data_sent()

@@ -252,15 +252,16 @@ impl Connection {
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
-        if matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow)
+        let answers_probe = matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow)
             && !self.is_plain(segment, start)
-        {
-            self.look_at_held();
-        }
+            && self.look_at_held();
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         let is_heard = self.handle_ack(now, shared, segment, start);
+        if answers_probe {
+            self.on_probe_answer(now, shared);
+        }
         if self.state == State::Closed {
             return;
         }
@@ -282,17 +283,21 @@ impl Connection {
         }
     }
 
-    /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`).
+    /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`). Returns
+    /// whether a window is probed, so that it is an answer.
     #[inline(never)]
-    fn look_at_held(&mut self) {
+    fn look_at_held(&mut self) -> bool {
         // What `MSG_MORE` held is ordinary data from now on.
         self.send.end_more();
         if self.recovery.packets_out() == 0 {
             // The interval of probes and the wait of a cork count from the last answer on
             // (`tcp_ack_probe`).
+            let is_probing = self.timers.due(Timer::Probe).is_some();
             self.timers.stop(Timer::Probe);
             self.send.restart_hold();
+            return is_probing && self.held.limit() == Limit::PeerWindow;
         }
+        false
     }
 
     /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be

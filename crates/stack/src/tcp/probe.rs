@@ -45,11 +45,6 @@ impl Probes {
     pub(super) fn unanswered(&self) -> u32 {
         self.window.max(self.keepalive)
     }
-
-    /// How often the interval of zero-window probes was doubled.
-    pub(super) const fn backoff(&self) -> u32 {
-        self.backoff
-    }
 }
 
 impl Connection {
@@ -71,7 +66,7 @@ impl Connection {
         }
         let due = match self.held.limit() {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
-                let interval = self.probe_interval();
+                let interval = self.probe_interval(self.probes.backoff);
                 Some(shared.tick.expiry(now, interval))
             }),
             Limit::Cork => {
@@ -83,12 +78,42 @@ impl Connection {
         self.timers.set(Timer::Probe, due);
     }
 
-    /// Time to the next zero-window probe: the retransmission timeout, doubled by each (RFC 9293
-    /// section 3.8.6.1).
-    fn probe_interval(&self) -> Duration {
+    /// Time to a zero-window probe: the retransmission timeout, doubled so often (RFC 9293 section
+    /// 3.8.6.1).
+    fn probe_interval(&self, doublings: u32) -> Duration {
         let first = self.recovery.rtt().rto().max(PROBE_INTERVAL_MIN);
-        let doubled = first.saturating_mul(1 << self.probes.backoff.min(16));
-        doubled.min(PROBE_INTERVAL_MAX)
+        first
+            .saturating_mul(1 << doublings.min(16))
+            .min(PROBE_INTERVAL_MAX)
+    }
+
+    /// How often the interval of the probes that follow the first is doubled: in Linux timeouts
+    /// that no sample has ended count with them, though the timeout is longer by them already
+    /// (`tcp_probe0_when`).
+    pub(super) fn probe_backoff(&self) -> u32 {
+        match self.linux() {
+            Some(_) => self.probes.backoff + self.recovery.backoff(),
+            None => self.probes.backoff,
+        }
+    }
+
+    /// The peer answered while its window was probed (Linux `tcp_ack_probe`).
+    #[inline(never)]
+    pub(super) fn on_probe_answer(&mut self, now: Instant, shared: &Shared) {
+        let next = self.recovery.next();
+        let of_segment = next + self.unsent_bytes().min(self.mss().into());
+        let head_end = self.send.first_packet_end().unwrap_or(of_segment);
+        // A FIN takes room.
+        let has_fin = self.send.has_fin() && head_end == self.send.end();
+        let head_end = head_end + u64::from(has_fin);
+        if head_end <= self.window.end() {
+            self.probes.backoff = 0;
+            self.recovery.forget_backoff();
+        } else {
+            let interval = self.probe_interval(self.probe_backoff());
+            let due = shared.tick.expiry(now, interval);
+            self.timers.set(Timer::Probe, Some(due));
+        }
     }
 
     /// The probe timer fired.
@@ -118,6 +143,9 @@ impl Connection {
         } else {
             self.send_urgent_probe(now, shared);
             self.send_probe(now, shared);
+            let interval = self.probe_interval(self.probe_backoff());
+            let due = shared.tick.expiry(now, interval);
+            self.timers.set(Timer::Probe, Some(due));
         }
         self.arm_timers(now, shared);
     }
@@ -128,6 +156,7 @@ impl Connection {
         if self.linux().is_some() && self.recovery.packets_out() > 0 {
             self.probes.window = 0;
             self.probes.backoff = 0;
+            self.recovery.forget_backoff();
             self.recovery.await_timeout(now);
         }
     }
@@ -138,12 +167,12 @@ impl Connection {
     /// `tcp_probe_timer`).
     fn gives_up_probing(&mut self, now: Instant) -> bool {
         let stalled = self.stall.lasts(now);
-        let retries = self.retries(self.probe_interval());
+        let retries = self.retries(self.probe_interval(self.probe_backoff()));
         let user_timeout = self.settings.life.user_timeout;
         let is_too_long = user_timeout.is_some_and(|timeout| stalled >= timeout);
         is_too_long
             || self.probes.window >= retries
-            || self.socket.is_orphan() && self.probes.backoff >= retries
+            || self.socket.is_orphan() && self.probe_backoff() >= retries
     }
 
     /// Starts or stops the keepalive timer after traffic or a change of settings.

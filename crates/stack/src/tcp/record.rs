@@ -194,7 +194,7 @@ impl Connection {
             // Linux counts probes of both kinds in one field, and their backoff with that of the
             // timeout.
             probes: Some(self.probes.unanswered().min(255) as u8),
-            backoff: Some(recovery.backoff().max(self.probes.backoff()).min(255) as u8),
+            backoff: Some(self.probe_backoff().max(recovery.backoff()).min(255) as u8),
             cwnd_pkts: Some(window.cwnd),
             ssthresh_pkts: Some(if window.ssthresh == SSTHRESH_INFINITE {
                 u32::MAX
