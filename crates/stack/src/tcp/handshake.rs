@@ -179,12 +179,18 @@ impl Connection {
     }
 
     /// The peer retransmitted its SYN, which is answered by our SYN-ACK (Linux `tcp_rtx_synack`).
+    /// The timeout of that counts anew (`tcp_check_req`).
     pub(super) fn answer_duplicate_syn(&mut self, now: Instant, shared: &mut Shared) {
+        let mut timeouts = 0;
         if let State::SynReceived(state) = &mut self.state {
             state.duplicate_syns += 1;
+            timeouts = state.timeouts;
             self.traffic.on_duplicate_syn();
         }
         self.send_syn_ack(now, shared);
+        if self.is_asked() && self.linux().is_some() {
+            self.arm_handshake(now, shared, timeouts);
+        }
     }
 
     /// A SYN or SYN-ACK that announces `mss` and names the options of `offer`.
