@@ -85,6 +85,12 @@ struct Sent {
     room: Option<u32>,
 }
 
+impl Sent {
+    fn is_full(&self, mss: u32) -> bool {
+        !self.is_partial && self.bytes >= mss
+    }
+}
+
 /// An ACK after which more may be sent.
 #[derive(Clone, Copy, Debug)]
 struct Trigger {
@@ -216,9 +222,10 @@ impl Waits {
             // The ACK that opened the window is not the last one, or took longer than others do.
             None if self.was_shut_most(last.at, data.at) => Cause::PeerWindow,
             None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt),
-            // More of the same write was there: something paces it, or its host is busy. Where all
-            // has arrived, nothing paces so slowly.
-            None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
+            // More was there: without PSH, of the same write; where all has arrived, the part of a
+            // segment that Nagle's algorithm held would have left. Pacing, a shaper in front of the
+            // capture, or a busy host holds it.
+            None if last.is_full(mss) && (!last.is_pushed || flight.0 == 0) => Cause::Congestion,
             None => Cause::Application,
         };
         if let (Cause::Congestion, Some(trigger)) = (cause, fresh) {
@@ -311,6 +318,7 @@ impl Waits {
         match self.last {
             Some(last) if !last.is_pushed && lacks(mss) => Cause::PeerWindow,
             _ if lacks(1) => Cause::PeerWindow,
+            Some(last) if last.is_full(mss) && flight == 0 => Cause::Congestion,
             _ if flight == 0 => Cause::Application,
             Some(last) if !last.is_pushed => Cause::Congestion,
             _ => Cause::Application,
@@ -422,20 +430,42 @@ mod tests {
             let data = |at: Instant, seq| Data {
                 at,
                 seq,
-                bytes: 1448,
+                bytes: 1200,
                 is_pushed: true,
                 ends: false,
                 stamp: None,
             };
             let mut waits = Waits::default();
-            waits.sent(&data(millis(0), 0), 1448, 1448, Some(1000));
+            waits.sent(&data(millis(0), 0), 1200, 1448, Some(1000));
             waits.has_room(millis(opened), Some(99_000), 1448);
             waits.has_room(millis(opened + 1), Some(400_000), 1448);
-            let next = data(millis(240), 1448);
-            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), 1448);
+            let next = data(millis(240), 1200);
+            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), 1200);
             held.map(|held| held.cause)
         };
         assert_eq!(held(200), Some(Cause::PeerWindow));
         assert_eq!(held(20), Some(Cause::Application));
+    }
+
+    #[test]
+    fn a_pause_behind_a_full_segment_is_not_the_programs() {
+        let after = |bytes: u32, is_pushed: bool| {
+            let data = |millis: u64, seq| Data {
+                at: Instant::ZERO + Duration::from_millis(millis),
+                seq,
+                bytes,
+                is_pushed,
+                ends: false,
+                stamp: None,
+            };
+            let mut waits = Waits::default();
+            waits.sent(&data(0, 0), bytes.into(), 1448, None);
+            let next = data(20, bytes);
+            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), bytes.into());
+            held.map(|held| held.cause)
+        };
+        assert_eq!(after(14_480, false), Some(Cause::Congestion));
+        assert_eq!(after(14_480, true), Some(Cause::Congestion));
+        assert_eq!(after(15_000, true), Some(Cause::Application));
     }
 }

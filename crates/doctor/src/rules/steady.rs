@@ -6,6 +6,7 @@
 //! arrive as unsteadily as they are sent, and round trips do not change with the window.
 
 use core::time::Duration;
+use std::sync::OnceLock;
 
 use base::{CongestionState, FlowSample, Instant, Source};
 
@@ -48,8 +49,8 @@ struct Rounds {
 impl Rounds {
     fn of(sender: &Timeline, times: &[Instant]) -> Option<Self> {
         Some(Self {
-            sent: counted_between(sender, times, |s| s.bytes_sent)?,
-            arrived: counted_between(sender, times, arrived_bytes)?,
+            sent: counted_between(sender.courses.sent(sender), times)?,
+            arrived: counted_between(sender.courses.arrived(sender), times)?,
         })
     }
 
@@ -200,11 +201,11 @@ fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> 
     if times.len() < enough {
         return None;
     }
-    let delivered = |s: &FlowSample| s.delivered_pkts;
-    let alone = counted_between(sender, times, delivered)?;
+    let delivered = |of: &Timeline| counted_between(of.courses.delivered(of), times);
+    let alone = delivered(sender)?;
     let mut together = alone.clone();
     for other in to_same_host(view, sender) {
-        if let Some(counts) = counted_between(other, times, delivered) {
+        if let Some(counts) = delivered(other) {
             add(&mut together, &counts);
         }
     }
@@ -300,7 +301,7 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
 /// By how much arrivals differ from one round trip to another in the later half of a watch: from
 /// the tenth part to the ninth, as a share of the median.
 fn arrivals_spread(sender: &Timeline) -> Option<f64> {
-    let arrived = counted_between(sender, &later_rounds(sender)?, arrived_bytes)?;
+    let arrived = counted_between(sender.courses.arrived(sender), &later_rounds(sender)?)?;
     spread_of(arrived.into_iter())
 }
 
@@ -325,29 +326,55 @@ fn steps(end: Instant, time: Duration, step: Duration) -> Option<Vec<Instant>> {
     (count >= STEADY_STEPS.0).then(|| times.collect())
 }
 
-/// Differences of a counter between consecutive times; `None` where unknown.
-fn counted_between(
-    timeline: &Timeline,
-    times: &[Instant],
-    read: impl Fn(&FlowSample) -> Option<u64>,
-) -> Option<Vec<f64>> {
-    let known = |s: &FlowSample| Some((s.at, read(s)? as f64));
-    let mut samples = timeline.samples().filter_map(known);
-    let mut before = samples.next()?;
-    let mut after = before;
-    let mut counts = Vec::with_capacity(times.len());
-    for &time in times {
-        while after.0 < time {
-            let Some(next) = samples.next() else { break };
-            (before, after) = (after, next);
-        }
-        let all = after.0.since(before.0).as_secs_f64();
-        let part = match all > 0.0 {
-            true => (time.since(before.0).as_secs_f64() / all).min(1.0),
-            false => 1.0,
-        };
-        counts.push(before.1 + (after.1 - before.1) * part);
+/// A counter at each look at which it was known.
+type Course = Vec<(Instant, f64)>;
+
+/// Counters of one connection over time, side by side in memory: each of its siblings asks for
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Courses {
+    sent: OnceLock<Course>,
+    arrived: OnceLock<Course>,
+    delivered: OnceLock<Course>,
+}
+
+impl Courses {
+    fn sent(&self, of: &Timeline) -> &Course {
+        self.sent.get_or_init(|| course(of, |s| s.bytes_sent))
     }
+
+    fn arrived(&self, of: &Timeline) -> &Course {
+        self.arrived.get_or_init(|| course(of, arrived_bytes))
+    }
+
+    fn delivered(&self, of: &Timeline) -> &Course {
+        self.delivered
+            .get_or_init(|| course(of, |s| s.delivered_pkts))
+    }
+}
+
+fn course(timeline: &Timeline, read: impl Fn(&FlowSample) -> Option<u64>) -> Course {
+    let known = |s: &FlowSample| Some((s.at, read(s)? as f64));
+    timeline.samples().filter_map(known).collect()
+}
+
+/// Differences of a counter between consecutive times; `None` where unknown.
+fn counted_between(course: &Course, times: &[Instant]) -> Option<Vec<f64>> {
+    let (first, last) = (course.first()?, course.last()?);
+    let start = *times.first()?;
+    let mut index = course.partition_point(|(at, _)| *at < start);
+    let counts = times.iter().map(|time| {
+        while course.get(index).is_some_and(|(at, _)| at < time) {
+            index += 1;
+        }
+        let (Some(before), Some(after)) = (index.checked_sub(1), course.get(index)) else {
+            return if index == 0 { first.1 } else { last.1 };
+        };
+        let before = course[before];
+        let part = time.since(before.0).as_secs_f64() / after.0.since(before.0).as_secs_f64();
+        before.1 + (after.1 - before.1) * part
+    });
+    let counts: Vec<f64> = counts.collect();
     Some(counts.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
