@@ -15,6 +15,9 @@ use crate::runs::Runs;
 use crate::scale::ScaleVotes;
 use crate::waits::{Cause, Held, Waits};
 
+/// Far from the sender, the ACKs that it had not got may have opened the window by this part: the
+/// timestamps that it echoes have steps of a millisecond.
+const LATE_WINDOW_PARTS: u32 = 16;
 /// Numbers that are further from the present ones belong to another connection, or are made up.
 const JUMP_MAX: u32 = 1 << 30;
 /// Offsets begin here, so that what was sent before has one too.
@@ -243,6 +246,15 @@ impl Sender {
         Some(self.edge?.saturating_sub(self.next))
     }
 
+    /// The same at the sender, which may not have had the newest ACKs when it sent.
+    fn room_when_sent(&self) -> Option<u64> {
+        let late = match self.waits.is_far {
+            true => self.window.unwrap_or(0) / LATE_WINDOW_PARTS,
+            false => 0,
+        };
+        Some(self.room()?.saturating_sub(late.into()))
+    }
+
     pub(crate) fn rates(&self) -> (Option<Rate>, Option<Rate>) {
         (self.rate.latest, self.rate.best)
     }
@@ -316,7 +328,7 @@ impl Sender {
             None
         };
         if held.is_some() || end >= self.next {
-            let room = self.room();
+            let room = self.room_when_sent();
             self.waits.sent(data, end, mss, room);
         }
         self.last_data = Some(data.at);
