@@ -462,7 +462,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let lost = sender.retransmitted_share()?;
     let retransmitted = view.retransmitted_pkts()?;
-    let is_slowed = !view.is_bbr() && view.interface_share().is_none();
+    let is_slowed = !view.is_bbr() && view.interface_share().is_none() && !view.leaves_send_room();
     if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || !is_slowed {
         return None;
     }

@@ -413,6 +413,11 @@ pub(crate) const LARGE_WINDOWS: f64 = 0.9;
 pub(crate) const LARGE_WINDOWS_MAYBE: f64 = 0.5;
 /// See [`LARGE_WINDOWS_MAYBE`].
 pub(crate) const STEADY_CUTS_MAYBE: f64 = 0.12;
+/// A program that waits for room keeps its send buffer filled by two thirds (measured: 0.67 at
+/// least in 95 of 100 samples where one writes without a pause, 0.57 at most where it does not).
+pub(crate) const SEND_ROOM: f64 = 0.6;
+/// ... in this share of the samples.
+pub(crate) const SEND_ROOM_SHARE: f64 = 0.95;
 /// This many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 /// Rates are compared over steps of a round trip, and at least this,
