@@ -8,12 +8,12 @@ use crate::host_timeline::HostTimeline;
 use crate::rules::receive_window;
 use crate::rules::thresholds::{
     ACKS_FLOW_SHARE, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, ACKS_STEADY_SEGMENTS,
-    ACKS_STEADY_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY,
-    FULL_BUSY, FULL_SHARE, GROWTH, GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE,
-    MIN_RETRANSMISSIONS, PROBING_STOPPED, QUEUE_DELAY, QUEUE_SHARE, SEND_ROOM, SEND_ROOM_SHARE,
-    SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNREAD_VOTES,
-    UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE,
-    WORTHWHILE_GAIN,
+    ACKS_STEADY_SHARE, APP_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS,
+    DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH, GROWTH_GAINS, GROWTH_SHOWN,
+    LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, PROBING_STOPPED, QUEUE_DELAY,
+    QUEUE_SHARE, SEND_ROOM, SEND_ROOM_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
+    SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY,
+    WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
@@ -294,10 +294,11 @@ impl View<'_> {
         (share >= FULL_SHARE).then_some(share)
     }
 
-    /// Whether the program leaves room in its send buffer nearly all the time, so that it does not
-    /// wait for TCP, however much of what it wrote has to wait: the kernel wakes a program that
-    /// waits for room once a third of the buffer is free (`sk_stream_write_space`), and one that
-    /// has more to write fills it again. With `TCP_NOTSENT_LOWAT` it is woken later.
+    /// Whether the program leaves room in its send buffer, so that it does not wait for TCP, however
+    /// much of what it wrote has to wait: the kernel wakes a program that waits for room once a
+    /// third of the buffer is free (`sk_stream_write_space`), and one that has more to write fills
+    /// it again. With `TCP_NOTSENT_LOWAT` it is woken later. Who answers leaves room behind each
+    /// answer; a stream that does so most of the time makes up for the rest.
     pub(crate) fn leaves_send_room(&self) -> bool {
         let leaves = || {
             let sender = self.sender?;
@@ -307,7 +308,12 @@ impl View<'_> {
             })
         };
         let holds_back = self.sent(|s| s.notsent_lowat_bytes).is_some();
-        !holds_back && leaves().is_some_and(|share| share >= SEND_ROOM_SHARE)
+        let answers = self.sender.and_then(|s| s.counted(|s| s.data_segs_in)) != Some(0);
+        let enough = match answers {
+            true => SEND_ROOM_SHARE,
+            false => APP_SHARE,
+        };
+        !holds_back && leaves().is_some_and(|share| share >= enough)
     }
 
     /// Share of a processor that the program at one end used, where the connection is all that it

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
-use super::steady::arrives_at_one_rate;
+use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
     ACKED_WAITS, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS,
     FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
@@ -519,7 +519,10 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
         return writes_ahead(view);
     }
     // A program that keeps more in flight than the path carries is not what it waits for.
-    let fills_path = view.stands_in_queue() || may_be_paced(view) || arrives_at_one_rate(view);
+    let fills_path = view.stands_in_queue()
+        || may_be_paced(view)
+        || arrives_at_one_rate(view)
+        || leaves_at_one_rate(view);
     if fills_path && !view.has_gaps() {
         return None;
     }

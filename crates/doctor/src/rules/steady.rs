@@ -39,6 +39,21 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
+/// Whether packets alone were seen, full ones that pass the capture at one rate: a bottleneck in
+/// front of it lets them out like that, and BBR paces them so. What a program writes at a rate of its
+/// own comes in the blocks of its writes.
+pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
+    let is_so = || {
+        let sender = view.sender?;
+        let mss = f64::from(sender.mss_bytes()?);
+        let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
+        let sent = counted_between(sender, &later_rounds(sender)?, |s| s.bytes_sent)?;
+        let is_capture = sender.last()?.source == Source::Capture;
+        Some(is_capture && is_full && spread_of(sent.into_iter())? <= ONE_RATE_SPREAD)
+    };
+    is_so() == Some(true)
+}
+
 /// Bytes sent and arrived in each round trip, of one connection or of several.
 struct Rounds {
     sent: Vec<f64>,
@@ -397,6 +412,7 @@ pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::Observation;
+    use crate::rules::application::app_limited;
     use base::FlowKey;
 
     const MSS: u32 = 1448;
@@ -506,6 +522,40 @@ mod tests {
             assert!(!probes(&behind(period, 0.2)), "another cycle: {period}");
         }
         assert!(!probes(&behind(1, 0.2)), "all of them are as long");
+    }
+
+    /// The same with nothing left to send and room in each window.
+    fn written_out(timeline: &Timeline) -> Timeline {
+        let mut told = Timeline::new();
+        for sample in timeline.samples() {
+            told.push(FlowSample {
+                notsent_bytes: Some(0),
+                unacked_pkts: Some(10),
+                cwnd_pkts: Some(40),
+                ..sample.clone()
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn full_segments_that_pass_at_one_rate_are_not_told_to_be_a_programs() {
+        let told = |timeline: &Timeline| {
+            let timeline = written_out(timeline);
+            let seen = Observation::of(&timeline);
+            let view = crate::observation::sender_view(&seen);
+            (leaves_at_one_rate(&view), app_limited(&view).is_some())
+        };
+        assert_eq!(told(&behind(8, 0.0)), (true, false));
+        assert_eq!(told(&probing(1.0)), (false, true));
+        let mut sockets = Timeline::new();
+        for sample in behind(8, 0.0).samples() {
+            sockets.push(FlowSample {
+                source: Source::SockDiag,
+                ..sample.clone()
+            });
+        }
+        assert_eq!(told(&sockets), (false, true));
     }
 
     /// The window grows by a tenth in 8 s, and round trips grow by this share of that.

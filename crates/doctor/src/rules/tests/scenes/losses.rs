@@ -127,6 +127,13 @@ pub(super) fn losses() -> Vec<Scene> {
                 .or(s.delivery_rate);
             cut_to(s, tick, [7, 12, 9, 7, 10]);
         }),
+        // As above without the burst: what drops, drops at about the rate that the flow has.
+        Scene {
+            expected: None,
+            ..scene("losses at one rate", "policed", lossy, |s, tick| {
+                cut_to(s, tick, [7, 12, 9, 7, 10]);
+            })
+        },
         scene("SACK off", "sack-or-timestamps-off", no_sack, |s, tick| {
             s.sack = Some(false);
             s.retrans_total_pkts = Some(tick * 62 / 80);
