@@ -1,11 +1,12 @@
 //! One direction of a flow, as the rules see it: who sends, who receives, and what follows.
 
-use base::{FlowSample, Rate, Source};
+use base::{FlowSample, Instant, Rate, Source};
 use core::time::Duration;
 
 use crate::case::Place;
 use crate::host_timeline::HostTimeline;
 use crate::rules::receive_window;
+use crate::rules::steady::to_same_host;
 use crate::rules::thresholds::{
     ACKS_FLOW_SHARE, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, ACKS_STEADY_SEGMENTS,
     ACKS_STEADY_SHARE, APP_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS,
@@ -257,7 +258,8 @@ impl View<'_> {
     /// Whether this is a capture in which ACKs come in trains with pauses between: the path is idle
     /// in the pauses, and trains wait in no standing queue, but in one that each of them builds and
     /// leaves empty. A sender limited to this much in flight (a send buffer) sends like that,
-    /// however much the path carries. The beginning of a connection is left out.
+    /// however much the path carries. While ACKs come on another connection to the same host, the
+    /// path is not idle. The beginning of a connection is left out.
     pub(crate) fn acks_pause(&self) -> bool {
         let pause = || {
             let sender = self.sender?;
@@ -268,13 +270,32 @@ impl View<'_> {
             let bound = bound
                 .max(TICK)
                 .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+            if sender.last()?.source != Source::Capture {
+                return None;
+            }
+            let beside = self.acks_beside(sender);
+            let comes_beside = |at: Instant| {
+                let last = beside.partition_point(|ack| *ack <= at).checked_sub(1);
+                last.is_some_and(|last| at.since(beside[last]) < bound)
+            };
             let share = sender.vote(|s| {
                 (s.at >= middle).then_some(())?;
-                Some(s.since_ack_received? >= bound)
+                Some(s.since_ack_received? >= bound && !comes_beside(s.at))
             })?;
-            Some(sender.last()?.source == Source::Capture && share >= ACKS_PAUSE_SHARE)
+            Some(share >= ACKS_PAUSE_SHARE)
         };
         pause() == Some(true)
+    }
+
+    /// When ACKs came on other connections to the same host, as far as looks tell, in order.
+    fn acks_beside(&self, sender: &Timeline) -> Vec<Instant> {
+        let mut acks: Vec<Instant> = to_same_host(self, sender)
+            .flat_map(Timeline::samples)
+            .filter(|s| s.unacked_pkts > Some(0))
+            .filter_map(|s| Some(s.at - s.since_ack_received?))
+            .collect();
+        acks.sort_unstable();
+        acks
     }
 
     /// Share of the samples in which packets leave the sending host more slowly than every window

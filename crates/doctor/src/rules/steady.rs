@@ -111,7 +111,7 @@ fn add(sums: &mut [f64], counts: &[f64]) {
 }
 
 /// Other connections from the sender's host to the same one.
-fn to_same_host<'v>(
+pub(crate) fn to_same_host<'v>(
     view: &View<'v>,
     sender: &Timeline,
 ) -> impl Iterator<Item = &'v Timeline> + use<'v> {
@@ -522,6 +522,53 @@ mod tests {
             assert!(!probes(&behind(period, 0.2)), "another cycle: {period}");
         }
         assert!(!probes(&behind(1, 0.2)), "all of them are as long");
+    }
+
+    /// ACKs come for 20 ms, beginning at `from`, and pause for as long.
+    fn in_trains(from: Duration, port: u16) -> Timeline {
+        let mut timeline = Timeline::new();
+        for sample in probing(0.0).samples() {
+            let local = ([10, 0, 0, 1], port).into();
+            let phase = (sample.at + from).since(Instant::ZERO).as_millis() % 40;
+            let pause = Duration::from_millis(phase.saturating_sub(20) as u64);
+            timeline.push(FlowSample {
+                key: FlowKey {
+                    local,
+                    ..sample.key
+                },
+                unacked_pkts: Some(40),
+                since_ack_received: Some(pause),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_path_is_not_idle_while_acks_come_on_a_connection_beside() {
+        let own = in_trains(Duration::ZERO, 40_000);
+        let pauses = |others: &[&Timeline]| {
+            let seen = Observation {
+                siblings: others,
+                ..Observation::of(&own)
+            };
+            crate::observation::sender_view(&seen).acks_pause()
+        };
+        assert!(pauses(&[]));
+        let (apart, same) = (
+            in_trains(Duration::from_millis(20), 40_001),
+            in_trains(Duration::ZERO, 40_002),
+        );
+        assert!(!pauses(&[&apart]));
+        assert!(pauses(&[&same]), "both pause together");
+        let mut done = Timeline::new();
+        for sample in apart.samples() {
+            done.push(FlowSample {
+                unacked_pkts: Some(0),
+                ..sample.clone()
+            });
+        }
+        assert!(pauses(&[&done]), "nothing is in flight beside");
     }
 
     /// The same with nothing left to send and room in each window.
