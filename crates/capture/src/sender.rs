@@ -478,18 +478,20 @@ impl Sender {
     }
 
     fn measure_rate(&mut self, now: Instant) {
+        // What has arrived behind a gap counts when it arrives, not when the gap is filled.
+        let delivered = self.una + self.loss.arrived_bytes();
         let Some((since, from)) = self.rate.from else {
-            self.rate.from = Some((now, self.una));
+            self.rate.from = Some((now, delivered));
             return;
         };
         let time = now.since(since);
         if time < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
             return;
         }
-        let rate = Rate::of(self.una - from, time);
+        let rate = Rate::of(delivered.saturating_sub(from), time);
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
-        self.rate.from = Some((now, self.una));
+        self.rate.from = Some((now, delivered));
     }
 }
 
@@ -515,5 +517,43 @@ mod tests {
             sender.on_ack(&ack(window));
             assert_eq!(sender.window, window);
         }
+    }
+
+    /// One segment a millisecond, of which the tenth is lost and comes again 20 ms later.
+    #[test]
+    fn what_arrives_behind_a_gap_is_no_faster_when_the_gap_is_filled() {
+        const MSS: u64 = 1000;
+        let mut sender = Sender::new();
+        sender.begin(0);
+        for number in 0..60_u64 {
+            let at = Instant::ZERO + Duration::from_millis(number);
+            sender.on_data(&Data {
+                at,
+                seq: (number * MSS) as u32,
+                bytes: MSS as u32,
+                is_pushed: false,
+                ends: false,
+                stamp: None,
+            });
+            let all = ORIGIN + (number + 1) * MSS;
+            let lost = ORIGIN + 9 * MSS;
+            let waits = (9..30).contains(&number);
+            let mut sacked = Sacked::default();
+            if waits {
+                sacked[0] = (lost + MSS, all);
+            }
+            sender.on_ack(&Ack {
+                at,
+                una: if waits { lost } else { all },
+                window: None,
+                unscaled: 0,
+                carries_data: false,
+                sacked,
+                is_dsack: false,
+                echoes_mark: false,
+            });
+        }
+        let best = sender.rates().1.map_or(0, Rate::bits_per_second);
+        assert!((8_000_000..=16_000_000).contains(&best), "{best}");
     }
 }

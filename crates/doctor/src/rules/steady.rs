@@ -40,6 +40,21 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
+/// Whether packets alone were seen, full ones that pass the capture at one rate: a bottleneck in
+/// front of it lets them out like that, and BBR paces them so. What a program writes at a rate of its
+/// own comes in the blocks of its writes.
+pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
+    let is_so = || {
+        let sender = view.sender?;
+        let mss = f64::from(sender.mss_bytes()?);
+        let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
+        let sent = counted_between(sender, &later_rounds(sender)?, |s| s.bytes_sent)?;
+        let is_capture = sender.last()?.source == Source::Capture;
+        Some(is_capture && is_full && spread_of(sent.into_iter())? <= ONE_RATE_SPREAD)
+    };
+    is_so() == Some(true)
+}
+
 /// Bytes sent and arrived in each round trip, of one connection or of several.
 struct Rounds {
     sent: Vec<f64>,
@@ -97,7 +112,7 @@ fn add(sums: &mut [f64], counts: &[f64]) {
 }
 
 /// Other connections from the sender's host to the same one.
-fn to_same_host<'v>(
+pub(crate) fn to_same_host<'v>(
     view: &View<'v>,
     sender: &Timeline,
 ) -> impl Iterator<Item = &'v Timeline> + use<'v> {
@@ -424,6 +439,7 @@ pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::Observation;
+    use crate::rules::application::app_limited;
     use base::FlowKey;
 
     const MSS: u32 = 1448;
@@ -533,6 +549,87 @@ mod tests {
             assert!(!probes(&behind(period, 0.2)), "another cycle: {period}");
         }
         assert!(!probes(&behind(1, 0.2)), "all of them are as long");
+    }
+
+    /// ACKs come for 20 ms, beginning at `from`, and pause for as long.
+    fn in_trains(from: Duration, port: u16) -> Timeline {
+        let mut timeline = Timeline::new();
+        for sample in probing(0.0).samples() {
+            let local = ([10, 0, 0, 1], port).into();
+            let phase = (sample.at + from).since(Instant::ZERO).as_millis() % 40;
+            let pause = Duration::from_millis(phase.saturating_sub(20) as u64);
+            timeline.push(FlowSample {
+                key: FlowKey {
+                    local,
+                    ..sample.key
+                },
+                unacked_pkts: Some(40),
+                since_ack_received: Some(pause),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_path_is_not_idle_while_acks_come_on_a_connection_beside() {
+        let own = in_trains(Duration::ZERO, 40_000);
+        let pauses = |others: &[&Timeline]| {
+            let seen = Observation {
+                siblings: others,
+                ..Observation::of(&own)
+            };
+            crate::observation::sender_view(&seen).acks_pause()
+        };
+        assert!(pauses(&[]));
+        let (apart, same) = (
+            in_trains(Duration::from_millis(20), 40_001),
+            in_trains(Duration::ZERO, 40_002),
+        );
+        assert!(!pauses(&[&apart]));
+        assert!(pauses(&[&same]), "both pause together");
+        let mut done = Timeline::new();
+        for sample in apart.samples() {
+            done.push(FlowSample {
+                unacked_pkts: Some(0),
+                ..sample.clone()
+            });
+        }
+        assert!(pauses(&[&done]), "nothing is in flight beside");
+    }
+
+    /// The same with nothing left to send and room in each window.
+    fn written_out(timeline: &Timeline) -> Timeline {
+        let mut told = Timeline::new();
+        for sample in timeline.samples() {
+            told.push(FlowSample {
+                notsent_bytes: Some(0),
+                unacked_pkts: Some(10),
+                cwnd_pkts: Some(40),
+                ..sample.clone()
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn full_segments_that_pass_at_one_rate_are_not_told_to_be_a_programs() {
+        let told = |timeline: &Timeline| {
+            let timeline = written_out(timeline);
+            let seen = Observation::of(&timeline);
+            let view = crate::observation::sender_view(&seen);
+            (leaves_at_one_rate(&view), app_limited(&view).is_some())
+        };
+        assert_eq!(told(&behind(8, 0.0)), (true, false));
+        assert_eq!(told(&probing(1.0)), (false, true));
+        let mut sockets = Timeline::new();
+        for sample in behind(8, 0.0).samples() {
+            sockets.push(FlowSample {
+                source: Source::SockDiag,
+                ..sample.clone()
+            });
+        }
+        assert_eq!(told(&sockets), (false, true));
     }
 
     /// The window grows by a tenth in 8 s, and round trips grow by this share of that.
