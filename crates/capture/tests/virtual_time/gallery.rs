@@ -51,6 +51,14 @@ const CONSISTENT: &[(&str, &[&str])] = &[
     ("slow-start-after-idle", &["app-limited"]),
 ];
 
+/// Where packets look like something else: a program that asks its socket whether all is
+/// acknowledged before it writes more is like Nagle's algorithm, and BBR that loses at random at
+/// its one rate is, behind the losses, like one that a policer drops.
+const ALIKE_BY_PACKETS: &[(&str, &str)] = &[
+    ("records/acknowledged", "nagle-delack-stall"),
+    ("lossy-wan/bbr", "policed"),
+];
+
 /// Whether what packets show does not contradict what sockets show.
 fn is_consistent(sockets: &str, packets: &str) -> bool {
     let named = CONSISTENT.iter().find(|(id, _)| *id == sockets);
@@ -122,6 +130,7 @@ struct Total {
     unclear: usize,
     /// Named where the sockets are unclear.
     more: Vec<String>,
+    alike: Vec<String>,
     contradictions: Vec<String>,
 }
 
@@ -169,9 +178,12 @@ fn gallery() {
                     "{} seed {run}: sockets {sockets:?}, packets {packets}",
                     cell.id
                 );
-                match named().next() {
-                    Some(_) => total.contradictions.push(line),
-                    None => total.more.push(line),
+                if ALIKE_BY_PACKETS.contains(&(cell.id.as_str(), packets)) {
+                    total.alike.push(line);
+                } else if named().next().is_some() {
+                    total.contradictions.push(line);
+                } else {
+                    total.more.push(line);
                 }
             }
         }
@@ -181,7 +193,7 @@ fn gallery() {
         println!(
             "{from}: {} ends, {:.3} of the time wrong on average, {} ends over {WRONG_MAX}; \
              {} verdicts, {} as the sockets, {} unclear, {} where sockets are unclear, \
-             {} contradictions",
+             {} alike by packets, {} contradictions",
             total.ends,
             total.wrong / total.ends as f64,
             total.over,
@@ -189,12 +201,19 @@ fn gallery() {
             total.same,
             total.unclear,
             total.more.len(),
+            total.alike.len(),
             total.contradictions.len(),
         );
-        for line in total.more.iter().chain(&total.contradictions) {
+        for line in total
+            .more
+            .iter()
+            .chain(&total.alike)
+            .chain(&total.contradictions)
+        {
             println!("  {line}");
         }
         contradictions += total.contradictions.len();
+        assert!(total.wrong / total.ends as f64 <= WRONG_MAX, "{from}");
     }
     assert_eq!(contradictions, 0);
 }

@@ -48,7 +48,7 @@ pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
         let sender = view.sender?;
         let mss = f64::from(sender.mss_bytes()?);
         let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
-        let sent = counted_between(sender, &later_rounds(sender)?, |s| s.bytes_sent)?;
+        let sent = counted_between(sender.courses.sent(sender), &later_rounds(sender)?)?;
         let is_capture = sender.last()?.source == Source::Capture;
         Some(is_capture && is_full && spread_of(sent.into_iter())? <= ONE_RATE_SPREAD)
     };
