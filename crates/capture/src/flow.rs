@@ -319,6 +319,7 @@ impl Flow {
         other.sender.is_placed = other.near.min().is_some() || segment.timestamps.is_none();
         let delay = other.near.delay(segment.at);
         let blurred = !delay.is_zero() && !other.near.echoes();
+        other.sender.waits.is_far = !delay.is_zero();
         other.sender.waits.blur = if blurred { delay / 16 } else { Duration::ZERO };
         if delay.is_zero() && other.underway.is_empty() {
             other.sender.on_ack(&ack);
@@ -430,10 +431,9 @@ impl Flow {
     fn tell_so_far(&mut self, end: usize, now: Instant) {
         let sender = &self.ends[end].sender;
         let mss = sender.mss();
+        let (flight, room) = (sender.flight_bytes(), sender.room());
         let held = Held {
-            cause: sender
-                .waits
-                .so_far(mss, sender.flight_bytes(), sender.room()),
+            cause: sender.waits.so_far(now, (mss, &sender.rtt), flight, room),
             from: sender.waits.since().unwrap_or(now),
             to: now,
             bytes: mss,

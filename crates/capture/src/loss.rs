@@ -252,6 +252,11 @@ impl Loss {
         }
     }
 
+    /// Bytes that have arrived behind a gap.
+    pub(crate) const fn arrived_bytes(&self) -> u64 {
+        self.arrived.bytes()
+    }
+
     pub(crate) fn sacked_pkts(&self, mss: u32) -> u32 {
         pkts(self.arrived.bytes(), mss)
     }

@@ -15,6 +15,9 @@ use crate::runs::Runs;
 use crate::scale::ScaleVotes;
 use crate::waits::{Cause, Held, Waits};
 
+/// Far from the sender, the ACKs that it had not got may have opened the window by this part: the
+/// timestamps that it echoes have steps of a millisecond.
+const LATE_WINDOW_PARTS: u32 = 16;
 /// Numbers that are further from the present ones belong to another connection, or are made up.
 const JUMP_MAX: u32 = 1 << 30;
 /// Offsets begin here, so that what was sent before has one too.
@@ -243,6 +246,15 @@ impl Sender {
         Some(self.edge?.saturating_sub(self.next))
     }
 
+    /// The same at the sender, which may not have had the newest ACKs when it sent.
+    fn room_when_sent(&self) -> Option<u64> {
+        let late = match self.waits.is_far {
+            true => self.window.unwrap_or(0) / LATE_WINDOW_PARTS,
+            false => 0,
+        };
+        Some(self.room()?.saturating_sub(late.into()))
+    }
+
     pub(crate) fn rates(&self) -> (Option<Rate>, Option<Rate>) {
         (self.rate.latest, self.rate.best)
     }
@@ -316,7 +328,7 @@ impl Sender {
             None
         };
         if held.is_some() || end >= self.next {
-            let room = self.room();
+            let room = self.room_when_sent();
             self.waits.sent(data, end, mss, room);
         }
         self.last_data = Some(data.at);
@@ -466,18 +478,20 @@ impl Sender {
     }
 
     fn measure_rate(&mut self, now: Instant) {
+        // What has arrived behind a gap counts when it arrives, not when the gap is filled.
+        let delivered = self.una + self.loss.arrived_bytes();
         let Some((since, from)) = self.rate.from else {
-            self.rate.from = Some((now, self.una));
+            self.rate.from = Some((now, delivered));
             return;
         };
         let time = now.since(since);
         if time < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
             return;
         }
-        let rate = Rate::of(self.una - from, time);
+        let rate = Rate::of(delivered.saturating_sub(from), time);
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
-        self.rate.from = Some((now, self.una));
+        self.rate.from = Some((now, delivered));
     }
 }
 
@@ -503,5 +517,43 @@ mod tests {
             sender.on_ack(&ack(window));
             assert_eq!(sender.window, window);
         }
+    }
+
+    /// One segment a millisecond, of which the tenth is lost and comes again 20 ms later.
+    #[test]
+    fn what_arrives_behind_a_gap_is_no_faster_when_the_gap_is_filled() {
+        const MSS: u64 = 1000;
+        let mut sender = Sender::new();
+        sender.begin(0);
+        for number in 0..60_u64 {
+            let at = Instant::ZERO + Duration::from_millis(number);
+            sender.on_data(&Data {
+                at,
+                seq: (number * MSS) as u32,
+                bytes: MSS as u32,
+                is_pushed: false,
+                ends: false,
+                stamp: None,
+            });
+            let all = ORIGIN + (number + 1) * MSS;
+            let lost = ORIGIN + 9 * MSS;
+            let waits = (9..30).contains(&number);
+            let mut sacked = Sacked::default();
+            if waits {
+                sacked[0] = (lost + MSS, all);
+            }
+            sender.on_ack(&Ack {
+                at,
+                una: if waits { lost } else { all },
+                window: None,
+                unscaled: 0,
+                carries_data: false,
+                sacked,
+                is_dsack: false,
+                echoes_mark: false,
+            });
+        }
+        let best = sender.rates().1.map_or(0, Rate::bits_per_second);
+        assert!((8_000_000..=16_000_000).contains(&best), "{best}");
     }
 }

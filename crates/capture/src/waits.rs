@@ -17,6 +17,8 @@ const PROMPT_SHARE: u32 = 16;
 const NAGLE_PKTS: u32 = 4;
 /// ... for at least this share of the shortest round trip, three parts of four.
 const NAGLE_SHARE: (u32, u32) = (3, 4);
+/// A program that waits leaves a part of a segment within so many round trips.
+const PARTIAL_RTTS: u32 = 3;
 /// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
@@ -85,6 +87,12 @@ struct Sent {
     room: Option<u32>,
 }
 
+impl Sent {
+    fn is_full(&self, mss: u32) -> bool {
+        !self.is_partial && self.bytes >= mss
+    }
+}
+
 /// An ACK after which more may be sent.
 #[derive(Clone, Copy, Debug)]
 struct Trigger {
@@ -108,6 +116,8 @@ pub(crate) struct Waits {
     pub(crate) cwnd: Option<u32>,
     /// Offset behind the last small segment.
     small_end: u64,
+    /// When payload last left that ended in a part of a segment.
+    partial_at: Option<Instant>,
     hasty: u16,
     /// Small segments behind a pause as long as the timer of a cork, and behind others.
     corked: (u16, u16),
@@ -116,6 +126,9 @@ pub(crate) struct Waits {
     tick_pauses: u8,
     /// How late ACKs may be by what is known of the way to the sender.
     pub(crate) blur: Duration,
+    /// The sender is not where the capture is: when it has an ACK, and with it more window, is
+    /// estimated.
+    pub(crate) is_far: bool,
     /// Time for which the sender waited with nothing in flight, and not for its program.
     pub(crate) busy: Duration,
     times: [Duration; CAUSES],
@@ -144,6 +157,7 @@ impl Waits {
         });
         if is_partial {
             self.small_end = end;
+            self.partial_at = Some(data.at);
         }
     }
 
@@ -216,9 +230,7 @@ impl Waits {
             // The ACK that opened the window is not the last one, or took longer than others do.
             None if self.was_shut_most(last.at, data.at) => Cause::PeerWindow,
             None if is_small && flight.0 == 0 => self.of_pause(data.at, last.at, rtt),
-            // More of the same write was there: something paces it, or its host is busy. Where all
-            // has arrived, nothing paces so slowly.
-            None if flight.0 > 0 && !last.is_pushed && last.bytes >= mss => Cause::Congestion,
+            None if self.had_more(data.at, mss, flight.0, rtt) => Cause::Congestion,
             None => Cause::Application,
         };
         if let (Cause::Congestion, Some(trigger)) = (cause, fresh) {
@@ -233,6 +245,18 @@ impl Waits {
         };
         self.count(&held);
         Some(held)
+    }
+
+    /// Whether more than a full segment had been written when data left last, so that pacing, a
+    /// shaper in front of the capture, or a busy host holds it: without PSH, it is not the end of a
+    /// write; where all has arrived, the part that Nagle's algorithm held would have left; and a
+    /// program that waits in between leaves such a part in each round trip (Linux holds one only
+    /// behind another, `tcp_minshall_check`).
+    fn had_more(&self, now: Instant, mss: u32, flight: u64, rtt: &Rtt) -> bool {
+        let lately = rtt.srtt().unwrap_or(CORK_TIMER) * PARTIAL_RTTS;
+        let has_parts = self.partial_at.is_some_and(|at| now.since(at) <= lately);
+        self.last
+            .is_some_and(|last| last.is_full(mss) && (!last.is_pushed || flight == 0 || !has_parts))
     }
 
     /// Whether the other end's window let nothing out for most of the time between two segments.
@@ -306,11 +330,18 @@ impl Waits {
 
     /// The limit that shows before more is sent, with `flight` bytes in flight; `usable` is what
     /// the receive window still allows (RFC 9293 section 3.8.6.2.1).
-    pub(crate) fn so_far(&self, mss: u32, flight: u64, usable: Option<u64>) -> Cause {
+    pub(crate) fn so_far(
+        &self,
+        now: Instant,
+        (mss, rtt): (u32, &Rtt),
+        flight: u64,
+        usable: Option<u64>,
+    ) -> Cause {
         let lacks = |bytes: u32| usable.is_some_and(|usable| usable < u64::from(bytes));
         match self.last {
             Some(last) if !last.is_pushed && lacks(mss) => Cause::PeerWindow,
             _ if lacks(1) => Cause::PeerWindow,
+            _ if self.had_more(now, mss, flight, rtt) => Cause::Congestion,
             _ if flight == 0 => Cause::Application,
             Some(last) if !last.is_pushed => Cause::Congestion,
             _ => Cause::Application,
@@ -422,20 +453,42 @@ mod tests {
             let data = |at: Instant, seq| Data {
                 at,
                 seq,
-                bytes: 1448,
+                bytes: 1200,
                 is_pushed: true,
                 ends: false,
                 stamp: None,
             };
             let mut waits = Waits::default();
-            waits.sent(&data(millis(0), 0), 1448, 1448, Some(1000));
+            waits.sent(&data(millis(0), 0), 1200, 1448, Some(1000));
             waits.has_room(millis(opened), Some(99_000), 1448);
             waits.has_room(millis(opened + 1), Some(400_000), 1448);
-            let next = data(millis(240), 1448);
-            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), 1448);
+            let next = data(millis(240), 1200);
+            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), 1200);
             held.map(|held| held.cause)
         };
         assert_eq!(held(200), Some(Cause::PeerWindow));
         assert_eq!(held(20), Some(Cause::Application));
+    }
+
+    #[test]
+    fn a_pause_behind_a_full_segment_is_not_the_programs() {
+        let after = |bytes: u32, is_pushed: bool| {
+            let data = |millis: u64, seq| Data {
+                at: Instant::ZERO + Duration::from_millis(millis),
+                seq,
+                bytes,
+                is_pushed,
+                ends: false,
+                stamp: None,
+            };
+            let mut waits = Waits::default();
+            waits.sent(&data(0, 0), bytes.into(), 1448, None);
+            let next = data(20, bytes);
+            let held = waits.resolve(&next, (1448, &Rtt::default()), (0, 0), bytes.into());
+            held.map(|held| held.cause)
+        };
+        assert_eq!(after(14_480, false), Some(Cause::Congestion));
+        assert_eq!(after(14_480, true), Some(Cause::Congestion));
+        assert_eq!(after(15_000, true), Some(Cause::Application));
     }
 }

@@ -13,6 +13,7 @@ use core::time::Duration;
 
 use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
+use crate::rules::steady::Courses;
 use crate::rules::thresholds::{
     HOLDS_STILL, MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
 };
@@ -44,6 +45,7 @@ pub struct Timeline {
     /// Start of these samples, cached because many connections ask their siblings for it.
     pub(crate) startup: OnceLock<Startup>,
     pub(crate) short_waits: OnceLock<Option<ShortWaits>>,
+    pub(crate) courses: Courses,
 }
 
 /// State of a sample that is needed at the next one.
@@ -203,6 +205,7 @@ impl Timeline {
     fn forget_answers(&mut self) {
         self.startup = OnceLock::new();
         self.short_waits = OnceLock::new();
+        self.courses = Courses::default();
     }
 
     /// Looks before it was established.

@@ -1,18 +1,20 @@
 //! One direction of a flow, as the rules see it: who sends, who receives, and what follows.
 
-use base::{FlowSample, Rate, Source};
+use base::{FlowSample, Instant, Rate, Source};
 use core::time::Duration;
 
 use crate::case::Place;
 use crate::host_timeline::HostTimeline;
 use crate::rules::receive_window;
+use crate::rules::steady::to_same_host;
 use crate::rules::thresholds::{
     ACKS_FLOW_SHARE, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, ACKS_STEADY_SEGMENTS,
-    ACKS_STEADY_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY,
-    FULL_BUSY, FULL_SHARE, GROWTH, GROWTH_GAINS, GROWTH_SHOWN, LEAST_OUT_PARTS, MIN_BUSY_SHARE,
-    MIN_RETRANSMISSIONS, PROBING_STOPPED, QUEUE_DELAY, QUEUE_SHARE, SHORT_DELAYED_ACK,
-    SHORT_DELAYED_ACK_RTTS, SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE,
-    WINDOW_QUEUE_DELAY, WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
+    ACKS_STEADY_SHARE, APP_SHARE, ASSUMED_PATH_BITS, DELAYED_ACK_ON_LONG_PATHS,
+    DELAYED_ACK_QUEUE_DELAY, FULL_BUSY, FULL_SHARE, GROWTH, GROWTH_GAINS, GROWTH_SHOWN,
+    LEAST_OUT_PARTS, MIN_BUSY_SHARE, MIN_RETRANSMISSIONS, PROBING_STOPPED, QUEUE_DELAY,
+    QUEUE_SHARE, SEND_ROOM, SEND_ROOM_SHARE, SHORT_DELAYED_ACK, SHORT_DELAYED_ACK_RTTS,
+    SMOOTH_SEGMENTS, TICK, UNREAD_VOTES, UNSCALED_WINDOW, WINDOW_QUEUE, WINDOW_QUEUE_DELAY,
+    WINDOW_QUEUE_SEGMENTS, WINDOW_SHARE, WORTHWHILE_GAIN,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
@@ -256,7 +258,8 @@ impl View<'_> {
     /// Whether this is a capture in which ACKs come in trains with pauses between: the path is idle
     /// in the pauses, and trains wait in no standing queue, but in one that each of them builds and
     /// leaves empty. A sender limited to this much in flight (a send buffer) sends like that,
-    /// however much the path carries. The beginning of a connection is left out.
+    /// however much the path carries. While ACKs come on another connection to the same host, the
+    /// path is not idle. The beginning of a connection is left out.
     pub(crate) fn acks_pause(&self) -> bool {
         let pause = || {
             let sender = self.sender?;
@@ -267,13 +270,32 @@ impl View<'_> {
             let bound = bound
                 .max(TICK)
                 .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+            if sender.last()?.source != Source::Capture {
+                return None;
+            }
+            let beside = self.acks_beside(sender);
+            let comes_beside = |at: Instant| {
+                let last = beside.partition_point(|ack| *ack <= at).checked_sub(1);
+                last.is_some_and(|last| at.since(beside[last]) < bound)
+            };
             let share = sender.vote(|s| {
                 (s.at >= middle).then_some(())?;
-                Some(s.since_ack_received? >= bound)
+                Some(s.since_ack_received? >= bound && !comes_beside(s.at))
             })?;
-            Some(sender.last()?.source == Source::Capture && share >= ACKS_PAUSE_SHARE)
+            Some(share >= ACKS_PAUSE_SHARE)
         };
         pause() == Some(true)
+    }
+
+    /// When ACKs came on other connections to the same host, as far as looks tell, in order.
+    fn acks_beside(&self, sender: &Timeline) -> Vec<Instant> {
+        let mut acks: Vec<Instant> = to_same_host(self, sender)
+            .flat_map(Timeline::samples)
+            .filter(|s| s.unacked_pkts > Some(0))
+            .filter_map(|s| Some(s.at - s.since_ack_received?))
+            .collect();
+        acks.sort_unstable();
+        acks
     }
 
     /// Share of the samples in which packets leave the sending host more slowly than every window
@@ -291,6 +313,28 @@ impl View<'_> {
             Some(has_windows && s.notsent_bytes? >= mss && s.local_queue_bytes? > mss)
         })?;
         (share >= FULL_SHARE).then_some(share)
+    }
+
+    /// Whether the program leaves room in its send buffer, so that it does not wait for TCP, however
+    /// much of what it wrote has to wait: the kernel wakes a program that waits for room once a
+    /// third of the buffer is free (`sk_stream_write_space`), and one that has more to write fills
+    /// it again. With `TCP_NOTSENT_LOWAT` it is woken later. Who answers leaves room behind each
+    /// answer; a stream that does so most of the time makes up for the rest.
+    pub(crate) fn leaves_send_room(&self) -> bool {
+        let leaves = || {
+            let sender = self.sender?;
+            sender.vote(|s| {
+                let filled = f64::from(s.wmem_queued_bytes?) / f64::from(s.sndbuf_bytes?.max(1));
+                Some(filled < SEND_ROOM)
+            })
+        };
+        let holds_back = self.sent(|s| s.notsent_lowat_bytes).is_some();
+        let answers = self.sender.and_then(|s| s.counted(|s| s.data_segs_in)) != Some(0);
+        let enough = match answers {
+            true => SEND_ROOM_SHARE,
+            false => APP_SHARE,
+        };
+        !holds_back && leaves().is_some_and(|share| share >= enough)
     }
 
     /// Share of a processor that the program at one end used, where the connection is all that it

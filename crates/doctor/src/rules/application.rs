@@ -6,13 +6,14 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
-use super::steady::arrives_at_one_rate;
+use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
     ACKED_WAITS, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS,
     FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
     MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
-    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS,
-    ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT,
+    REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK,
+    UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -515,10 +516,13 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     let waits = nothing_waits_share(sender);
     let share = waits.map_or(idle, |waits| idle + (1.0 - idle) * waits);
     if idle < APP_SHARE && waits.is_none_or(|waits| waits < APP_SHARE) {
-        return None;
+        return writes_ahead(view);
     }
     // A program that keeps more in flight than the path carries is not what it waits for.
-    let fills_path = view.stands_in_queue() || may_be_paced(view) || arrives_at_one_rate(view);
+    let fills_path = view.stands_in_queue()
+        || may_be_paced(view)
+        || arrives_at_one_rate(view)
+        || leaves_at_one_rate(view);
     if fills_path && !view.has_gaps() {
         return None;
     }
@@ -550,6 +554,39 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
             .remark(
                 "No TCP setting helps, because TCP has nothing to send: look at what the \
                  program does between its writes.",
+            ),
+    )
+}
+
+/// A program that writes blocks at a rate of its own: something waits to be sent nearly always, and
+/// there is room for more of it. Where a queue stands, or a window is closed, that is the answer.
+fn writes_ahead(view: &View<'_>) -> Option<Verdict> {
+    let sender = view.sender?;
+    let queue = QUEUE_DELAY.max(sender.min_rtt()?.mul_f64(QUEUE_SHARE));
+    let is_stream = only_sends(sender) == Some(true) && view.rate()?.bits_per_second() > 0;
+    if !is_stream || sender.queue_delay()? >= queue || !view.leaves_send_room() {
+        return None;
+    }
+    let filled = sender.median(|s| s.wmem_queued_bytes)?;
+    let buffer = sender.median(|s| s.sndbuf_bytes)?;
+    Some(
+        Draft::new("app-limited", 1.0, Confidence::Medium)
+            .row(
+                "wmem_queued_bytes",
+                format!("{} in the median", human::count(filled, "byte")),
+                format!(
+                    "two thirds of the send buffer ({}) and more if the program waited for room",
+                    human::count(buffer, "byte")
+                ),
+            )
+            .row_if(
+                "bytes_acked",
+                view.rate().map(human::rate),
+                "more, if the program wrote more",
+            )
+            .remark(
+                "No TCP setting helps, because the program sets the rate: what it writes is \
+                 sent before its send buffer is full.",
             ),
     )
 }

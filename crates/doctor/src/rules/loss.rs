@@ -14,9 +14,9 @@ use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE,
     LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK,
     NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION,
-    QUEUE_DELAY, QUEUE_SPREAD, RESPONSE_SLACK, SEGMENTS_PER_PACKET, SMALLEST_THRESHOLD,
-    SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, STEADY_CUTS_MAYBE, USUAL_TXQUEUELEN,
-    WINDOW_QUEUE_SEGMENTS,
+    QUEUE_DELAY, QUEUE_SPREAD, RANDOM_RATE, RESPONSE_SLACK, SEGMENTS_PER_PACKET,
+    SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, STEADY_CUTS_MAYBE,
+    USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -437,6 +437,16 @@ fn ended_early(sender: &Timeline) -> bool {
     late() == Some(false)
 }
 
+/// Whether the rate is so close to the best one that losses come at one rate: where they cut the
+/// window at one size, Reno gets three quarters of what that size carries, and CUBIC more (RFC 5681
+/// section 3.1, RFC 9438 section 4.6). Random ones come at any size.
+fn reaches_best_rate(view: &View<'_>) -> bool {
+    let rates = view.rate().zip(view.sender.and_then(Timeline::best_rate));
+    rates.is_some_and(|(rate, best)| {
+        rate.bits_per_second() as f64 >= best.bits_per_second() as f64 * RANDOM_RATE
+    })
+}
+
 /// Whether few losses came in large windows, of nearly one size: nothing shows that they are
 /// random.
 fn may_drop_large_windows(view: &View<'_>, cuts: &WindowCuts) -> bool {
@@ -462,7 +472,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     let lost = sender.retransmitted_share()?;
     let retransmitted = view.retransmitted_pkts()?;
-    let is_slowed = !view.is_bbr() && view.interface_share().is_none();
+    let is_slowed = !view.is_bbr() && view.interface_share().is_none() && !view.leaves_send_room();
     if lost < LOSS_SHARE || retransmitted < MIN_RETRANSMISSIONS || !is_slowed {
         return None;
     }
@@ -485,7 +495,7 @@ pub(crate) fn random_loss(view: &View<'_>) -> Option<Verdict> {
     if without_queue < NO_QUEUE_VOTES || is_full || !is_cut || !lacks_window(sender) {
         return None;
     }
-    if exceeds_response(sender, &cuts) == Some(true) {
+    if exceeds_response(sender, &cuts) == Some(true) || reaches_best_rate(view) {
         return None;
     }
     let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);

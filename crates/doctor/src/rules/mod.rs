@@ -19,7 +19,7 @@ pub(crate) mod short;
 pub(crate) mod small_writes;
 mod stall_at_peer;
 pub(crate) mod startup;
-mod steady;
+pub(crate) mod steady;
 pub(crate) mod thresholds;
 
 use core::cell::OnceCell;

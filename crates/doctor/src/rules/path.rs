@@ -480,6 +480,10 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             ));
         }
     }
+    // Where the program does not wait for TCP, it sets the rate, and its bursts are what drops.
+    if view.leaves_send_room() {
+        return None;
+    }
     // The newest may be a burst that a token bucket let through.
     let bandwidth = sender.median(|s| Some(s.bbr?.bandwidth));
     if let (Some(bandwidth), Some(rate)) = (bandwidth, view.rate()) {

@@ -6,6 +6,7 @@
 //! arrive as unsteadily as they are sent, and round trips do not change with the window.
 
 use core::time::Duration;
+use std::sync::OnceLock;
 
 use base::{CongestionState, FlowSample, Instant, Source};
 
@@ -39,6 +40,21 @@ pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
+/// Whether packets alone were seen, full ones that pass the capture at one rate: a bottleneck in
+/// front of it lets them out like that, and BBR paces them so. What a program writes at a rate of its
+/// own comes in the blocks of its writes.
+pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
+    let is_so = || {
+        let sender = view.sender?;
+        let mss = f64::from(sender.mss_bytes()?);
+        let is_full = sender.segment_bytes()? as f64 >= mss * PACED_SEGMENT;
+        let sent = counted_between(sender.courses.sent(sender), &later_rounds(sender)?)?;
+        let is_capture = sender.last()?.source == Source::Capture;
+        Some(is_capture && is_full && spread_of(sent.into_iter())? <= ONE_RATE_SPREAD)
+    };
+    is_so() == Some(true)
+}
+
 /// Bytes sent and arrived in each round trip, of one connection or of several.
 struct Rounds {
     sent: Vec<f64>,
@@ -48,8 +64,8 @@ struct Rounds {
 impl Rounds {
     fn of(sender: &Timeline, times: &[Instant]) -> Option<Self> {
         Some(Self {
-            sent: counted_between(sender, times, |s| s.bytes_sent)?,
-            arrived: counted_between(sender, times, arrived_bytes)?,
+            sent: counted_between(sender.courses.sent(sender), times)?,
+            arrived: counted_between(sender.courses.arrived(sender), times)?,
         })
     }
 
@@ -96,7 +112,7 @@ fn add(sums: &mut [f64], counts: &[f64]) {
 }
 
 /// Other connections from the sender's host to the same one.
-fn to_same_host<'v>(
+pub(crate) fn to_same_host<'v>(
     view: &View<'v>,
     sender: &Timeline,
 ) -> impl Iterator<Item = &'v Timeline> + use<'v> {
@@ -200,11 +216,11 @@ fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> 
     if times.len() < enough {
         return None;
     }
-    let delivered = |s: &FlowSample| s.delivered_pkts;
-    let alone = counted_between(sender, times, delivered)?;
+    let delivered = |of: &Timeline| counted_between(of.courses.delivered(of), times);
+    let alone = delivered(sender)?;
     let mut together = alone.clone();
     for other in to_same_host(view, sender) {
-        if let Some(counts) = counted_between(other, times, delivered) {
+        if let Some(counts) = delivered(other) {
             add(&mut together, &counts);
         }
     }
@@ -300,7 +316,7 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
 /// By how much arrivals differ from one round trip to another in the later half of a watch: from
 /// the tenth part to the ninth, as a share of the median.
 fn arrivals_spread(sender: &Timeline) -> Option<f64> {
-    let arrived = counted_between(sender, &later_rounds(sender)?, arrived_bytes)?;
+    let arrived = counted_between(sender.courses.arrived(sender), &later_rounds(sender)?)?;
     spread_of(arrived.into_iter())
 }
 
@@ -325,29 +341,55 @@ fn steps(end: Instant, time: Duration, step: Duration) -> Option<Vec<Instant>> {
     (count >= STEADY_STEPS.0).then(|| times.collect())
 }
 
-/// Differences of a counter between consecutive times; `None` where unknown.
-fn counted_between(
-    timeline: &Timeline,
-    times: &[Instant],
-    read: impl Fn(&FlowSample) -> Option<u64>,
-) -> Option<Vec<f64>> {
-    let known = |s: &FlowSample| Some((s.at, read(s)? as f64));
-    let mut samples = timeline.samples().filter_map(known);
-    let mut before = samples.next()?;
-    let mut after = before;
-    let mut counts = Vec::with_capacity(times.len());
-    for &time in times {
-        while after.0 < time {
-            let Some(next) = samples.next() else { break };
-            (before, after) = (after, next);
-        }
-        let all = after.0.since(before.0).as_secs_f64();
-        let part = match all > 0.0 {
-            true => (time.since(before.0).as_secs_f64() / all).min(1.0),
-            false => 1.0,
-        };
-        counts.push(before.1 + (after.1 - before.1) * part);
+/// A counter at each look at which it was known.
+type Course = Vec<(Instant, f64)>;
+
+/// Counters of one connection over time, side by side in memory: each of its siblings asks for
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Courses {
+    sent: OnceLock<Course>,
+    arrived: OnceLock<Course>,
+    delivered: OnceLock<Course>,
+}
+
+impl Courses {
+    fn sent(&self, of: &Timeline) -> &Course {
+        self.sent.get_or_init(|| course(of, |s| s.bytes_sent))
     }
+
+    fn arrived(&self, of: &Timeline) -> &Course {
+        self.arrived.get_or_init(|| course(of, arrived_bytes))
+    }
+
+    fn delivered(&self, of: &Timeline) -> &Course {
+        self.delivered
+            .get_or_init(|| course(of, |s| s.delivered_pkts))
+    }
+}
+
+fn course(timeline: &Timeline, read: impl Fn(&FlowSample) -> Option<u64>) -> Course {
+    let known = |s: &FlowSample| Some((s.at, read(s)? as f64));
+    timeline.samples().filter_map(known).collect()
+}
+
+/// Differences of a counter between consecutive times; `None` where unknown.
+fn counted_between(course: &Course, times: &[Instant]) -> Option<Vec<f64>> {
+    let (first, last) = (course.first()?, course.last()?);
+    let start = *times.first()?;
+    let mut index = course.partition_point(|(at, _)| *at < start);
+    let counts = times.iter().map(|time| {
+        while course.get(index).is_some_and(|(at, _)| at < time) {
+            index += 1;
+        }
+        let (Some(before), Some(after)) = (index.checked_sub(1), course.get(index)) else {
+            return if index == 0 { first.1 } else { last.1 };
+        };
+        let before = course[before];
+        let part = time.since(before.0).as_secs_f64() / after.0.since(before.0).as_secs_f64();
+        before.1 + (after.1 - before.1) * part
+    });
+    let counts: Vec<f64> = counts.collect();
     Some(counts.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
@@ -397,6 +439,7 @@ pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::Observation;
+    use crate::rules::application::app_limited;
     use base::FlowKey;
 
     const MSS: u32 = 1448;
@@ -506,6 +549,87 @@ mod tests {
             assert!(!probes(&behind(period, 0.2)), "another cycle: {period}");
         }
         assert!(!probes(&behind(1, 0.2)), "all of them are as long");
+    }
+
+    /// ACKs come for 20 ms, beginning at `from`, and pause for as long.
+    fn in_trains(from: Duration, port: u16) -> Timeline {
+        let mut timeline = Timeline::new();
+        for sample in probing(0.0).samples() {
+            let local = ([10, 0, 0, 1], port).into();
+            let phase = (sample.at + from).since(Instant::ZERO).as_millis() % 40;
+            let pause = Duration::from_millis(phase.saturating_sub(20) as u64);
+            timeline.push(FlowSample {
+                key: FlowKey {
+                    local,
+                    ..sample.key
+                },
+                unacked_pkts: Some(40),
+                since_ack_received: Some(pause),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_path_is_not_idle_while_acks_come_on_a_connection_beside() {
+        let own = in_trains(Duration::ZERO, 40_000);
+        let pauses = |others: &[&Timeline]| {
+            let seen = Observation {
+                siblings: others,
+                ..Observation::of(&own)
+            };
+            crate::observation::sender_view(&seen).acks_pause()
+        };
+        assert!(pauses(&[]));
+        let (apart, same) = (
+            in_trains(Duration::from_millis(20), 40_001),
+            in_trains(Duration::ZERO, 40_002),
+        );
+        assert!(!pauses(&[&apart]));
+        assert!(pauses(&[&same]), "both pause together");
+        let mut done = Timeline::new();
+        for sample in apart.samples() {
+            done.push(FlowSample {
+                unacked_pkts: Some(0),
+                ..sample.clone()
+            });
+        }
+        assert!(pauses(&[&done]), "nothing is in flight beside");
+    }
+
+    /// The same with nothing left to send and room in each window.
+    fn written_out(timeline: &Timeline) -> Timeline {
+        let mut told = Timeline::new();
+        for sample in timeline.samples() {
+            told.push(FlowSample {
+                notsent_bytes: Some(0),
+                unacked_pkts: Some(10),
+                cwnd_pkts: Some(40),
+                ..sample.clone()
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn full_segments_that_pass_at_one_rate_are_not_told_to_be_a_programs() {
+        let told = |timeline: &Timeline| {
+            let timeline = written_out(timeline);
+            let seen = Observation::of(&timeline);
+            let view = crate::observation::sender_view(&seen);
+            (leaves_at_one_rate(&view), app_limited(&view).is_some())
+        };
+        assert_eq!(told(&behind(8, 0.0)), (true, false));
+        assert_eq!(told(&probing(1.0)), (false, true));
+        let mut sockets = Timeline::new();
+        for sample in behind(8, 0.0).samples() {
+            sockets.push(FlowSample {
+                source: Source::SockDiag,
+                ..sample.clone()
+            });
+        }
+        assert_eq!(told(&sockets), (false, true));
     }
 
     /// The window grows by a tenth in 8 s, and round trips grow by this share of that.

@@ -295,6 +295,9 @@ pub(crate) const LOSS_SHARE: f64 = 0.001;
 pub(crate) const NO_QUEUE: f64 = 1.25;
 /// On short paths this much delay is scheduling and no queue.
 pub(crate) const NO_QUEUE_SLACK: Duration = Duration::from_millis(1);
+/// Random losses leave less than this share of the best rate (measured: 0.64 at most; 0.75 and more
+/// where a queue of a few packets overflows).
+pub(crate) const RANDOM_RATE: f64 = 0.7;
 /// Share of samples without a queue from which loss is called random.
 pub(crate) const NO_QUEUE_VOTES: f64 = 0.8;
 /// The mean window of a loss-based congestion control is a mean, and losses come in bursts.
@@ -413,6 +416,11 @@ pub(crate) const LARGE_WINDOWS: f64 = 0.9;
 pub(crate) const LARGE_WINDOWS_MAYBE: f64 = 0.5;
 /// See [`LARGE_WINDOWS_MAYBE`].
 pub(crate) const STEADY_CUTS_MAYBE: f64 = 0.12;
+/// A program that waits for room keeps its send buffer filled by two thirds (measured: 0.67 at
+/// least in 95 of 100 samples where one writes without a pause, 0.57 at most where it does not).
+pub(crate) const SEND_ROOM: f64 = 0.6;
+/// One that asks or answers leaves more room in this share of the samples, if it never waits.
+pub(crate) const SEND_ROOM_SHARE: f64 = 0.95;
 /// This many cuts at one size are no chance.
 pub(crate) const CUTS: usize = 4;
 /// Rates are compared over steps of a round trip, and at least this,

@@ -74,6 +74,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     all.extend(send_buffers());
     all.extend(applications::applications());
     all.extend(losses::losses());
+    all.extend(losses::blocks());
     all.extend(losses::silences());
     all.extend(starts::starts());
     all.extend(boxes::boxes());

@@ -127,6 +127,13 @@ pub(super) fn losses() -> Vec<Scene> {
                 .or(s.delivery_rate);
             cut_to(s, tick, [7, 12, 9, 7, 10]);
         }),
+        // As above without the burst: what drops, drops at about the rate that the flow has.
+        Scene {
+            expected: None,
+            ..scene("losses at one rate", "policed", lossy, |s, tick| {
+                cut_to(s, tick, [7, 12, 9, 7, 10]);
+            })
+        },
         scene("SACK off", "sack-or-timestamps-off", no_sack, |s, tick| {
             s.sack = Some(false);
             s.retrans_total_pkts = Some(tick * 62 / 80);
@@ -191,6 +198,53 @@ pub(super) fn losses() -> Vec<Scene> {
             h.links[0].tx_dropped_pkts = tick;
             h.links[0].txqueuelen_pkts = 10;
         }),
+    ]
+}
+
+/// A kernel's, by `iperf3 -b 16M`: blocks of 128 kB, 16 of 100 Mbit/s, overflow a queue of 40
+/// packets. Blocks wait to be sent nearly always, in a buffer that is never full.
+pub(super) fn blocks() -> Vec<Scene> {
+    let blocks = Sender {
+        mbit: 16.0,
+        rtt_ms: 30.7,
+        min_rtt_ms: 30.0,
+        unacked: 45,
+        cwnd: 45,
+        notsent: 106_000,
+        w: 178_000,
+        tb: 751_000,
+        lost: 0.006,
+        ..WAN
+    };
+    let always_writes = Sender {
+        w: 560_000,
+        ..blocks
+    };
+    let asks = Sender {
+        back_bytes: 4000.0,
+        back_segs: 400.0,
+        ..blocks
+    };
+    let queued = Sender {
+        rtt_ms: 41.0,
+        ..blocks
+    };
+    let by_chance = |s: &mut FlowSample, tick| cut_to(s, tick, [20, 30, 24, 33, 26]);
+    vec![
+        scene("blocks that overflow a queue", "app-limited", blocks, cuts),
+        scene("blocks and losses", "app-limited", blocks, by_chance),
+        scene("no room for blocks", "policed", always_writes, cuts),
+        // It is woken when little is unsent.
+        scene("blocks, NOTSENT_LOWAT", "policed", blocks, |s, tick| {
+            cuts(s, tick);
+            s.notsent_lowat_bytes = Some(131_072);
+        }),
+        // Whoever is answered may wait for that.
+        Scene {
+            expected: None,
+            ..scene("blocks that are answered", "app-limited", asks, cuts)
+        },
+        scene("blocks, and a queue stands", "path-full", queued, cuts),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Flows that wait for something else than it seems: the path behind a queue of others, the host's
 //! own interface, a round trip that is longer than a timer.
 
-use base::FlowSample;
+use base::{FlowSample, Rate};
 use core::time::Duration;
 
 use super::super::builders::{Scene, Sender, cut_to, key, millis, plain, receiving, sample, scene};
@@ -75,6 +75,11 @@ fn read_in_windows(name: &'static str, expected: Option<&'static str>, thinks: b
 
 fn queued_here(s: &mut FlowSample, _: u64) {
     s.local_queue_bytes = Some(15_000);
+}
+
+/// The best rate of a watch, which few looks see.
+fn best_at(tick: u64, bits: u64) -> Option<Rate> {
+    (tick == 3).then_some(Rate::from_bits_per_second(bits))
 }
 
 pub(super) fn waits() -> Vec<Scene> {
@@ -205,6 +210,7 @@ fn of_timers() -> Vec<Scene> {
             satellite,
             |s, tick| {
                 cut_to(s, tick, [7, 12, 9, 7, 10]);
+                s.delivery_rate = best_at(tick, 400_000).or(s.delivery_rate);
                 s.rto = Some(millis(805.0));
                 s.since_data_sent = Some(millis(50.0 * (tick % 12) as f64));
             },
@@ -212,6 +218,7 @@ fn of_timers() -> Vec<Scene> {
         // There is always more to follow a lost packet, and losses leave no window for it.
         scene("heavy loss", "random-loss", heavy, |s, tick| {
             cut_to(s, tick, [4, 6, 5, 4, 5]);
+            s.delivery_rate = best_at(tick, 1_250_000).or(s.delivery_rate);
             let waits = tick % 10 < 2;
             s.since_data_sent = Some(millis(if waits { 200.0 } else { 10.0 }));
         }),

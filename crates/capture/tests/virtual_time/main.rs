@@ -2,6 +2,8 @@
 //! the doctor says of its sockets: judged from the packets at the client, at the server, and at a
 //! place between them.
 
+mod gallery;
+
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::sync::Arc;
