@@ -41,3 +41,36 @@ impl Owners {
             .map(|(socket, _)| socket)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Instant;
+    use stack::profile::linux_6_18;
+    use stack::{Host, HostConfig, ListenOptions};
+
+    #[test]
+    fn a_place_that_is_used_again_is_of_the_later_socket() {
+        let profile = linux_6_18();
+        let mut host = Host::new(HostConfig::of(&profile, [10, 0, 0, 1].into(), 1));
+        let mut open = |port: u16, before: Option<SocketId>| {
+            if let Some(id) = before {
+                host.close(Instant::ZERO, id);
+            }
+            let address = ([10, 0, 0, 1], port).into();
+            host.listen(address, ListenOptions::of(&profile))
+                .expect("a free port")
+        };
+        let first = open(1, None);
+        let second = open(2, Some(first));
+        assert_eq!(first.place(), second.place());
+        let mut owners = Owners::default();
+        assert_eq!(owners.find(first), None);
+        owners.insert(first, 3);
+        assert_eq!((owners.find(first), owners.find(second)), (Some(3), None));
+        owners.insert(second, 4);
+        owners.remove(first);
+        assert_eq!((owners.find(first), owners.find(second)), (None, Some(4)));
+        assert!(owners.into_sockets().eq([second]));
+    }
+}
