@@ -14,6 +14,7 @@ mod course;
 mod flow;
 mod ledger;
 mod machine;
+mod owners;
 mod pattern;
 mod program;
 mod script;

@@ -11,6 +11,7 @@ use stack::{Event, Host, ListenOptions, SocketId};
 use super::course::MeasuredSpan;
 use super::flow::Flow;
 use super::ledger::{Account, Ends, Ledger};
+use super::owners::Owners;
 use super::session::{Counts, Cut, Schedule, Session, Totals};
 use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts, pattern, script};
@@ -56,7 +57,7 @@ pub struct Program {
     free: Vec<usize>,
     /// When each thread goes on.
     ready: Agenda,
-    owners: BTreeMap<SocketId, usize>,
+    owners: Owners,
     ledger: Ledger,
     /// The thread whose connection is watched.
     watched: usize,
@@ -118,7 +119,7 @@ impl Program {
             threads: Vec::new(),
             free: Vec::new(),
             ready,
-            owners: BTreeMap::new(),
+            owners: Owners::default(),
             ledger: Ledger::default(),
             watched: MAIN,
         }
@@ -183,7 +184,7 @@ impl Program {
 
     /// Ends as a program that is killed: its connections are reset.
     pub fn kill(&mut self, now: Instant, host: &mut Host) {
-        for id in core::mem::take(&mut self.owners).into_keys() {
+        for id in core::mem::take(&mut self.owners).into_sockets() {
             host.abort(now, id);
         }
         self.threads.clear();
@@ -307,7 +308,9 @@ impl Program {
             self.threads.push(None);
             self.ready.join()
         });
-        self.owners.extend(thread.sockets().map(|id| (id, member)));
+        for id in thread.sockets() {
+            self.owners.insert(id, member);
+        }
         self.threads[member - 1] = Some(Box::new(thread));
         self.ready.set(member, Some(now));
         self.session.enter(now);
@@ -377,7 +380,7 @@ impl Program {
                     let sockets: Vec<SocketId> = thread.sockets().collect();
                     for id in sockets {
                         host.abort(now, id);
-                        self.owners.remove(&id);
+                        self.owners.remove(id);
                     }
                     self.threads[own - 1] = None;
                     self.leave(now, own);
@@ -436,7 +439,7 @@ impl App for Program {
     }
 
     fn handle_event(&mut self, now: Instant, id: SocketId, event: Event) {
-        let Some(&member) = self.owners.get(&id) else {
+        let Some(member) = self.owners.find(id) else {
             return;
         };
         if member == MAIN {

@@ -2,7 +2,6 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use base::Instant;
 use base::settings::SocketSettings;
@@ -11,6 +10,7 @@ use stack::{Failure, Host, Payload, ReadError, SocketId, WriteError, WriteFlags}
 
 use super::flow::{CHUNK_BYTES, Flow};
 use super::ledger::Ledger;
+use super::owners::Owners;
 use super::pattern;
 use super::script::{Done, Next, Order, Scene, Script};
 use super::session::Session;
@@ -105,7 +105,7 @@ pub(super) struct Env<'e> {
     pub(super) host: &'e mut Host,
     pub(super) session: &'e mut Session,
     /// Which thread a connection belongs to.
-    pub(super) owners: &'e mut BTreeMap<SocketId, usize>,
+    pub(super) owners: &'e mut Owners,
     pub(super) ledger: &'e mut Ledger,
     /// Address of the other connection.
     pub(super) remote: SocketAddr,
@@ -207,7 +207,7 @@ impl Thread {
             close_flow(flow, env);
         }
         if let Some(dialling) = self.dialling.take() {
-            env.owners.remove(&dialling.socket);
+            env.owners.remove(dialling.socket);
             env.host.close(env.now, dialling.socket);
         }
     }
@@ -335,7 +335,7 @@ impl Thread {
 fn close_flow(flow: &mut Flow, env: &mut Env<'_>) {
     if let Some(id) = flow.socket.take() {
         env.ledger.close(env.host, id, flow);
-        env.owners.remove(&id);
+        env.owners.remove(id);
         env.host.close(env.now, id);
     }
 }

@@ -178,6 +178,16 @@ pub struct SocketId {
     pub(crate) generation: u32,
 }
 
+impl SocketId {
+    /// A small number that no other socket of its host has at the same time: a place in a table of
+    /// what a program keeps for each socket. One that has ended leaves its number to a later one.
+    #[must_use]
+    #[inline]
+    pub const fn place(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// How a listener listens; begin with [`ListenOptions::new`] or [`ListenOptions::of`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -243,7 +243,7 @@ impl Host {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         self.fill_local_queue(now);
         let Some(queued) = self.shared.outbox.pop_front() else {
-            self.shared.shrink_empty_outbox();
+            self.shared.rewind_empty_outbox();
             return None;
         };
         let Queued {
@@ -260,7 +260,7 @@ impl Host {
     pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
         self.fill_local_queue(now);
         let Some(queued) = self.shared.outbox.front_mut() else {
-            self.shared.shrink_empty_outbox();
+            self.shared.rewind_empty_outbox();
             return false;
         };
         core::mem::swap(packet, &mut queued.packet);

@@ -116,6 +116,22 @@ fn with_gso_packets(count: usize) -> (Two, SocketId, Vec<Packet>) {
 }
 
 #[test]
+fn packets_that_leave_one_at_a_time_lie_in_one_place() {
+    let mut two = Two::new(&linux_6_18());
+    let mut places = Vec::new();
+    for port in 1..=20 {
+        let settings = two.client.default_settings().clone();
+        let remote = SocketAddr::new(SERVER, port);
+        two.client.connect(two.now, remote, settings).unwrap();
+        places.extend(two.client.shared.outbox.front().map(core::ptr::from_ref));
+        assert_eq!(drain(&mut two.client, two.now).len(), 1);
+    }
+    assert_eq!(places.len(), 20);
+    places.dedup();
+    assert_eq!(places.len(), 1);
+}
+
+#[test]
 fn a_batch_of_gso_packets_is_acknowledged_once() {
     let (mut two, server, packets) = with_gso_packets(3);
     let last = segment(packets.last().unwrap()).clone();
