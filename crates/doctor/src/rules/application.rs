@@ -8,12 +8,12 @@ use super::receive_window::unread_share;
 use super::short::ShortConnections;
 use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
-    ACKED_WAITS, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS,
-    FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
-    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT,
-    REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK,
-    UNREAD_VOTES,
+    ACKED_WAITS, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, APP_SHARE, CPU_SHARE,
+    DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS,
+    LARGE_WRITE_NANOS_PER_BYTE, MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS,
+    PACED_QUEUE_SHARE, PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES,
+    RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP,
+    SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
@@ -522,7 +522,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     let fills_path = view.stands_in_queue()
         || may_be_paced(view)
         || arrives_at_one_rate(view)
-        || leaves_at_one_rate(view);
+        || (leaves_at_one_rate(view) && sends_in_blocks(sender) != Some(true));
     if fills_path && !view.has_gaps() {
         return None;
     }
@@ -600,9 +600,23 @@ fn may_be_paced(view: &View<'_>) -> bool {
         let queue = QUEUE_DELAY.max(sender.min_rtt()?.mul_f64(PACED_QUEUE_SHARE));
         let is_full = segment >= f64::from(mss) * PACED_SEGMENT;
         let is_capture = sender.last()?.source == Source::Capture;
-        Some(is_capture && is_full && sender.queue_delay()? >= queue)
+        let is_queued = sender.queue_delay()? >= queue;
+        Some(is_capture && is_full && is_queued && sends_in_blocks(sender) != Some(true))
     };
     is_paced() == Some(true)
+}
+
+/// Whether nothing leaves for longer than pacing leaves between two segments, again and again: each
+/// write leaves at once, and fills a queue for a short time.
+fn sends_in_blocks(sender: &Timeline) -> Option<bool> {
+    let bytes = u64::from(sender.mss_bytes()?) * ACKS_PAUSE_SEGMENTS;
+    let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
+    let bound = rate.serialize(bytes, 0).0;
+    let bound = bound
+        .max(TICK)
+        .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+    let pauses = sender.vote(|s| Some(s.since_data_sent? >= bound))?;
+    Some(pauses >= ACKS_PAUSE_SHARE)
 }
 
 fn busy_text(sender: &Timeline) -> Option<String> {
@@ -617,4 +631,52 @@ fn nothing_waits_share(sender: &Timeline) -> Option<f64> {
         let has_window = window_room_bytes(s).is_none_or(|room| room > u64::from(mss));
         Some(s.notsent_bytes? < mss && cwnd_room_pkts(s)? >= 2 && has_window && !fills_sndbuf(s))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FlowKey, Instant};
+
+    use super::*;
+    use crate::Observation;
+
+    /// Looks each 10 ms at a capture of full segments behind a queue, of which the program has written
+    /// all, and of which none left for this many of each five looks.
+    fn captured(silent: u32) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 5001).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..400_u32 {
+            let at = Instant::ZERO + Duration::from_millis(10) * look;
+            let silence = (look % 5).saturating_sub(4 - silent) * 10;
+            timeline.push(FlowSample {
+                source: Source::Capture,
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(50)),
+                srtt: Some(Duration::from_millis(54)),
+                since_data_sent: Some(Duration::from_millis(silence.into())),
+                bytes_sent: Some(u64::from(look / 5) * 72_400),
+                bytes_acked: Some(u64::from(look / 5) * 72_400),
+                data_segs_out: Some(u64::from(look / 5) * 50),
+                notsent_bytes: Some(0),
+                unacked_pkts: Some(50),
+                cwnd_pkts: Some(110),
+                ..FlowSample::empty(at, key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn what_leaves_in_blocks_is_not_paced() {
+        let told = |silent: u32| {
+            let timeline = captured(silent);
+            let seen = Observation::of(&timeline);
+            app_limited(&crate::observation::sender_view(&seen)).is_some()
+        };
+        assert!(told(4), "a block each 50 ms");
+        assert!(!told(0), "BBR, as far as packets tell");
+    }
 }
