@@ -50,8 +50,8 @@ TABLE = [
     (kept("server", "redis-server", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.5, 6), Situation(
         "prod-redis-wmem", program="redis", rtt="50ms",
         prepare=(sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304"),),
-        server=(*REDIS, ("server", "sleep 1; head -c 300000000 /dev/zero | redis-cli -x set big")),
-        settle=4, client=from_client("sh -c 'redis-cli -h $S get big > /dev/null'"), warm_up=5,
+        server=(*REDIS, ("server", "sleep 0.5; head -c 300000000 /dev/zero | redis-cli -x set big")),
+        settle=12, client=from_client("sh -c 'redis-cli -h $S get big > /dev/null'"), warm_up=5,
         why="tcp_wmem[2] is 96 KiB, the BDP is 310 kB",
         watch=both(6379, TAKES, fault("tcp-wmem-max-cap")),
     )),
