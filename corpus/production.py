@@ -21,8 +21,8 @@ def python(*lines):
 
 COPY = ("client", "exec psql -h $S -U postgres -c \"copy (select repeat('x',1000), "
                   "generate_series(1,100000000)) to stdout\" postgres > /dev/null")
-RSYNCD = (("server", "printf 'use chroot = no\\nuid = root\\ngid = root\\n[x]\\npath = .\\n"
-                     "read only = no\\n' > rsyncd.conf; truncate -s 0 rsync.log"),
+RSYNCD = (("server", "printf 'use chroot = no\\nuid = root\\ngid = root\\n[x]\\npath = into\\n"
+                     "read only = no\\n' > rsyncd.conf; mkdir into"),
           ("client", "truncate -s 4G up"))
 RSYNC = (("server", "exec rsync --daemon --no-detach --config=rsyncd.conf --port=8730"),)
 # Two writes for a request, and one for the answer: what a length prefix makes of a request.

@@ -297,9 +297,9 @@ impl Experiment {
     /// experiment goes on, to questions that are part of it anyway.
     #[must_use]
     pub fn is_close(&self) -> bool {
-        let found = self.found();
+        let [a, b] = self.steady(self.objective);
         self.gain().is_some_and(|gain| gain >= GAIN_MIN)
-            && found.p_value.is_some_and(|p| p <= CLOSE_P_MAX)
+            && stats::mann_whitney(&a, &b).is_some_and(|p| p <= CLOSE_P_MAX)
     }
 
     /// The outcome where there is no time for more looks: no more than `limit`. It is the last

@@ -303,11 +303,18 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let pause = timing::pause_between_blocks(&look, wants, self.options.observe)?;
             (!look.observed(says)).then_some(pause)
         };
-        match silent.or_else(between) {
-            Some(pause) if !self.options.dry_run => {
-                self.look(timing::past(pause, self.options.observe))
-            }
-            _ => Ok(look),
+        if let Some(pause) = silent.or_else(between).filter(|_| !self.options.dry_run) {
+            return self.look(timing::past(pause, self.options.observe));
+        }
+        // Of long round trips a look may hold too few for a finding to be sure.
+        let short = look.observed(|observed| {
+            let answers = observed.answers(wants);
+            let unsure = answers.iter().find(|answered| answered.is_unsure());
+            unsure.and_then(|answered| timing::longer(answered, self.options.observe))
+        });
+        match short {
+            Some(time) => self.look(time),
+            None => Ok(look),
         }
     }
 
@@ -409,6 +416,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 lasting::note(answered, look, (kept, done), subject)?;
             }
             let mut left = match answers.first() {
+                // A finding that is not sure is no answer, and no bill of health.
+                Some(first) if first.is_unsure() => Ending::NoVerdict,
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,
             };

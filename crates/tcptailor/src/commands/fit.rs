@@ -44,8 +44,11 @@ const LEASE_MARGIN: Duration = Duration::from_secs(600);
 ///
 /// Measures, diagnoses, and tries the smallest change that may help: alternating runs with and
 /// without it, until the difference is significant or too small to matter. An improvement is kept;
-/// then it looks for the next limit, until none is left. `tcptailor rollback` rolls back what was
-/// kept.
+/// then it looks for the next limit, until none is left.
+///
+/// What is not kept is rolled back: after a run, on Ctrl-C, and also if this command is killed.
+/// `tcptailor status` shows what is kept, `tcptailor rollback` rolls it back. One fit at a time runs
+/// on a machine, since each would measure the changes of the other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -59,7 +62,9 @@ Examples:
   tcptailor fit --pid 4127 --max-time 10m       up to ten minutes for each experiment
   tcptailor fit --pid 4127 --html fit.html      before and after as a page
 
-Exit codes: 0 kept, or nothing to change; 5 worse, undone; 6 no significant difference, undone.")]
+Exit codes: 0 kept, or nothing to change; 5 worse, rolled back; 6 no significant difference, rolled
+back; 1 failed, or another fit runs; 4 a permission is missing; 130 interrupted. After an error or
+an interrupt, nothing stays but what was kept before.")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["host", "lab", "pid"]))]
 pub(crate) struct Args {
     /// A machine that runs `tcptailor serve`: HOST or HOST:PORT.
@@ -325,18 +330,21 @@ fn finish(
     let Document {
         subject: _,
         fitting,
-        first: _,
-        last: _,
+        first,
+        last,
         experiments: _,
         path,
         own_connection,
         lasting,
     } = document;
+    let row = last.as_ref().or(first.as_ref());
+    let why = row.and_then(screen::why_out_of_reach);
     let told = output
         .line(screen::ending(
             fitting,
             path.as_ref(),
             (own_connection.as_ref(), lasting.as_ref()),
+            why.as_deref(),
         ))
         .and_then(|()| match output.is_json() {
             true => output.report("fit", document, String::new),
