@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py` and `production.py`, and judges what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `fitting.py` and `production.py`, and judges what it
+does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR

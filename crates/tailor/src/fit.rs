@@ -9,12 +9,13 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence, Objective, Track};
+use doctor::{Confidence, Evidence, Track};
 use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
+use crate::measure::measurable;
 use crate::observed::Observed;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
@@ -740,18 +741,6 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         self.spent += time;
         self.subject.wait(time)
     }
-}
-
-/// Measurable substitute of `objective`: response times are known to the program only; stalled
-/// time, and the time that data takes to leave, show in samples.
-pub(crate) fn measurable(objective: Objective, measure: &Measure) -> Objective {
-    let instead: &[Objective] = match objective {
-        Objective::Tail => &[Objective::Tail, Objective::Stalls],
-        _ => &[objective],
-    };
-    let mut known = instead.iter();
-    let found = known.find(|objective| measure.value(**objective).is_some());
-    found.copied().unwrap_or(Objective::Goodput)
 }
 
 impl Finding {

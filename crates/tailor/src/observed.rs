@@ -257,8 +257,7 @@ impl Answered<'_, '_> {
         })
     }
 
-    /// Whether its main verdict is a finding that so few samples or round trips speak for that it is
-    /// not acted on.
+    /// Whether its main verdict is a finding of which too little was seen to act on it.
     pub(crate) fn is_unsure(&self) -> bool {
         self.actionable().is_none()
             && self.main().is_some_and(|verdict| {

@@ -6,7 +6,7 @@ use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::Candidate;
-use crate::fit::measurable;
+use crate::measure::measurable;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;

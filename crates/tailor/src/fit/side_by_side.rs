@@ -12,10 +12,10 @@ use doctor::{Objective, Services, Track};
 use lab::Measure;
 
 use super::timing::Timing;
-use super::{ACTS_AFTER, FitEvent, Work, measurable};
+use super::{ACTS_AFTER, FitEvent, Work};
 use crate::candidate::Candidate;
 use crate::experiment::{Arm, Experiment, Outcome};
-use crate::measure::measure_of;
+use crate::measure::{measurable, measure_of};
 use crate::subject::{Look, Subject, Values};
 
 /// Connections that are remembered; a program with more has enough of them.

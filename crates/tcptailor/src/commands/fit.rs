@@ -47,8 +47,8 @@ const LEASE_MARGIN: Duration = Duration::from_secs(600);
 /// then it looks for the next limit, until none is left.
 ///
 /// What is not kept is rolled back: after a run, on Ctrl-C, and also if this command is killed.
-/// `tcptailor status` shows what is kept, `tcptailor rollback` rolls it back. One fit at a time runs
-/// on a machine, since each would measure the changes of the other.
+/// `tcptailor status` shows what is kept, `tcptailor rollback` rolls it back. One fit at a time
+/// runs on a machine, since each would measure the changes of the other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
