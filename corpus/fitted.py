@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, and judges what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `fitting.py` and `production.py`, and judges what it
+does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 
 import fitting
+import production
 import situations
 
 RESULTS = "fits.jsonl"
@@ -137,7 +139,8 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    return [(one, fitting.FITS[one.name]) for one in fitting.SITUATIONS
+    labels = {**fitting.FITS, **production.FITS}
+    return [(one, labels[one.name]) for one in [*fitting.SITUATIONS, *production.SITUATIONS]
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]
 

@@ -97,6 +97,16 @@ pub enum Error {
         /// The process that holds the lock.
         pid: String,
     },
+    /// Another process compares settings.
+    #[error(
+        "another tcptailor (process {pid}) runs an experiment on this machine, and each would \
+         measure the changes of the other; wait until it is done, or stop it with Ctrl-C or \
+         SIGTERM, which rolls back what it has not kept"
+    )]
+    Experimenting {
+        /// The process that runs it.
+        pid: String,
+    },
     /// A knob or its value is wrong.
     #[error(transparent)]
     Knob(#[from] base::KnobError),

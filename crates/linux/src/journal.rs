@@ -41,6 +41,7 @@ pub use entry::{Entry, Lease, Status, Step};
 use file::{SUBDIRECTORY, TransactionFile};
 pub use guard::{Guard, stand_guard};
 pub use history::{History, Unusable};
+pub use lock::ExperimentLock;
 use lock::Lock;
 pub use made_file::{FileContent, FilePresence, MadeFile, Removal, RemovedFile};
 pub use record::{ProcessIdentity, Record, StepId};
@@ -310,6 +311,25 @@ impl Journal {
             finished: false,
             _lock: lock,
         })
+    }
+
+    /// Admits this process alone to experiments with settings, until the lock is dropped. What a
+    /// process that was killed had in force is undone by then.
+    ///
+    /// # Errors
+    /// [`Error::Experimenting`] while another process experiments, [`Error::Busy`] while one
+    /// changes settings, [`Error::Os`] where the journal cannot be opened.
+    pub fn lock_experiments(&self) -> Result<ExperimentLock> {
+        let lock = ExperimentLock::take(&self.directory, PATIENCE)?;
+        // The guard of an experiment that was killed is perhaps at work.
+        Lock::take(&self.directory, PATIENCE)?;
+        Ok(lock)
+    }
+
+    /// The process that experiments with settings, where there is one.
+    #[must_use]
+    pub fn experimenter_in(directory: &Path) -> Option<u32> {
+        ExperimentLock::holder(directory)
     }
 
     /// All transactions that there are files of, and what cannot be used.

@@ -41,6 +41,8 @@ const LAST_P_MAX: f64 = 0.0025;
 /// either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
+/// A gain is close to a result from this p-value on; without a gain one of twenty is.
+const CLOSE_P_MAX: f64 = 0.1;
 /// Looks at A, and then at B, where A does not come back.
 const BEFORE_AFTER_LOOKS: usize = 8;
 /// Once decided, the result may be reported in another metric where that differs as surely as five
@@ -289,6 +291,15 @@ impl Experiment {
     #[must_use]
     pub fn is_asked_at(looks: usize) -> bool {
         looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)
+    }
+
+    /// Whether it looks like a gain that more looks may prove. It decides nothing but how long the
+    /// experiment goes on, to questions that are part of it anyway.
+    #[must_use]
+    pub fn is_close(&self) -> bool {
+        let [a, b] = self.steady(self.objective);
+        self.gain().is_some_and(|gain| gain >= GAIN_MIN)
+            && stats::mann_whitney(&a, &b).is_some_and(|p| p <= CLOSE_P_MAX)
     }
 
     /// The outcome where there is no time for more looks: no more than `limit`. It is the last

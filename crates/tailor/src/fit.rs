@@ -9,12 +9,13 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence, Objective, Track};
+use doctor::{Confidence, Evidence, Track};
 use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
+use crate::measure::measurable;
 use crate::observed::Observed;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
@@ -32,6 +33,9 @@ const ACTS_AFTER_RTTS: u32 = 20;
 const CONNECTION_ENDS: Duration = Duration::from_secs(10);
 /// Why an experiment is given up whose setting does not stay as it left it.
 const DISTURBED: &str = "something else has changed the setting meanwhile";
+/// Why one is given up whose connections are gone.
+const CLOSED: &str = "the connection closed before enough was measured; others are not compared with \
+                      it, since they need not be like it";
 
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,8 @@ pub struct FitOptions {
     pub warm_up: Duration,
     /// How long one experiment may take.
     pub bound: Duration,
+    /// How much longer while it is close to a result.
+    pub extra: Duration,
     /// Stop after the first change that is kept.
     pub once: bool,
     /// Print the change and do not make it.
@@ -198,6 +204,8 @@ struct Work<'w, S: Subject + ?Sized> {
     found: Option<Vec<String>>,
     /// Whether something else has set what the experiment sets.
     is_disturbed: bool,
+    /// Whether all connections have closed that the change is for.
+    is_closed: bool,
     /// Since the experiment began.
     spent: Duration,
     /// When it began, by the time of the subject.
@@ -263,6 +271,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             in_force: None,
             found: None,
             is_disturbed: false,
+            is_closed: false,
             spent: Duration::ZERO,
             began: Instant::ZERO,
         }
@@ -295,11 +304,18 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let pause = timing::pause_between_blocks(&look, wants, self.options.observe)?;
             (!look.observed(says)).then_some(pause)
         };
-        match silent.or_else(between) {
-            Some(pause) if !self.options.dry_run => {
-                self.look(timing::past(pause, self.options.observe))
-            }
-            _ => Ok(look),
+        if let Some(pause) = silent.or_else(between).filter(|_| !self.options.dry_run) {
+            return self.look(timing::past(pause, self.options.observe));
+        }
+        // Of long round trips a look may hold too few for a finding to be sure.
+        let short = look.observed(|observed| {
+            let answers = observed.answers(wants);
+            let unsure = answers.iter().find(|answered| answered.is_unsure());
+            unsure.and_then(|answered| timing::longer(answered, self.options.observe))
+        });
+        match short {
+            Some(time) => self.look(time),
+            None => Ok(look),
         }
     }
 
@@ -313,7 +329,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 Next::Try(finding, timing, found) => (finding, timing, found),
                 Next::End(left) => break left,
             };
-            self.foretold = foretell(&look, &found, self.options.timing());
+            let measured = self.measured_service(&look, &found);
+            self.foretold = foretell(&look, (&found, &measured), self.options.timing());
             if self.options.dry_run {
                 tried.extend(found.iter().map(|candidate| Tried {
                     predicted: self.foretold_of(candidate).cloned(),
@@ -350,6 +367,14 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             ending,
             left: kept.then_some(left),
         })
+    }
+
+    /// Results of the service that the candidates are for, as the runs of an experiment have them.
+    fn measured_service(&self, look: &Look, found: &[Candidate]) -> Measure {
+        match found.first() {
+            Some(first) => self.subject.measure_of_service(look, first.place),
+            None => look.measure,
+        }
     }
 
     fn foretold_of(&self, candidate: &Candidate) -> Option<&Foretold> {
@@ -392,6 +417,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 lasting::note(answered, look, (kept, done), subject)?;
             }
             let mut left = match answers.first() {
+                // A finding that is not sure is no answer, and no bill of health.
+                Some(first) if first.is_unsure() => Ending::NoVerdict,
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,
             };
@@ -458,9 +485,9 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             if self.in_force.is_none() {
                 self.enter(Arm::B, candidate, design, timing)?;
             }
-            if self.is_disturbed {
+            if let Some(why) = self.spoiled() {
                 outcome.answer = Answer::NotDistinguishable;
-                outcome.why = Some(DISTURBED);
+                outcome.why = Some(why);
             }
             if design == Design::BeforeAfter && self.still_limits(candidate)? {
                 outcome.answer = Answer::NotDistinguishable;
@@ -512,13 +539,13 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let switches = (arm == Arm::B) != self.in_force.is_some();
             let enter = self.time_to_enter((arm, switches), candidate, design, timing);
             let cost = enter + timing.slice;
-            if self.spent + cost > self.options.bound {
-                return Ok(experiment.out_of_time(self.options.bound));
+            let bound = self.bound(&experiment);
+            if self.spent + cost > bound {
+                return Ok(experiment.out_of_time(bound));
             }
             self.enter(arm, candidate, design, timing)?;
-            if self.is_disturbed {
-                // To go on would be to set over it, and A is not what it was.
-                return Ok(experiment.given_up(DISTURBED));
+            if let Some(why) = self.spoiled() {
+                return Ok(experiment.given_up(why));
             }
             if let Some(applied) = &self.in_force {
                 *values = Some(applied.values.clone());
@@ -530,6 +557,25 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             }
             (self.tell)(self.subject, FitEvent::Compared(arm, &measure))?;
             experiment.add(arm, measure);
+        }
+    }
+
+    /// How long this experiment may take: longer where its result is close. What has to be shown
+    /// for a gain stays the same.
+    fn bound(&self, experiment: &Experiment) -> Duration {
+        match self.options.extra {
+            extra if experiment.is_close() => self.options.bound + extra,
+            _ => self.options.bound,
+        }
+    }
+
+    /// Why the experiment cannot go on. To set over what something else has set would be wrong, and
+    /// A is not what it was.
+    fn spoiled(&self) -> Option<&'static str> {
+        match (self.is_disturbed, self.is_closed) {
+            (true, _) => Some(DISTURBED),
+            (_, true) => Some(CLOSED),
+            _ => None,
         }
     }
 
@@ -637,6 +683,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     fn make(&mut self, candidate: &Candidate, changes: &[Change]) -> Result<(), S::Error> {
         let reason = format!("fit: {}", candidate.diagnosis);
         let applied = self.subject.settings().make(&reason, changes)?;
+        self.is_closed |= applied.all_closed;
+        if applied.all_closed {
+            return Ok(());
+        }
         // A program may well set the options of its own sockets, and new ones have others.
         if candidate.scope > Scope::Socket {
             let from = applied.values.iter().map(|values| values.from.clone());
@@ -673,7 +723,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     fn start_clock(&mut self) {
         self.began += self.spent;
         self.spent = Duration::ZERO;
-        (self.found, self.is_disturbed) = (None, false);
+        (self.found, self.is_disturbed, self.is_closed) = (None, false, false);
     }
 
     /// Looks. What was spent follows the subject's own time, in which a switch of connections or a
@@ -691,18 +741,6 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         self.spent += time;
         self.subject.wait(time)
     }
-}
-
-/// Measurable substitute of `objective`: response times are known to the program only; stalled
-/// time, and the time that data takes to leave, show in samples.
-fn measurable(objective: Objective, measure: &Measure) -> Objective {
-    let instead: &[Objective] = match objective {
-        Objective::Tail => &[Objective::Tail, Objective::Stalls],
-        _ => &[objective],
-    };
-    let mut known = instead.iter();
-    let found = known.find(|objective| measure.value(**objective).is_some());
-    found.copied().unwrap_or(Objective::Goodput)
 }
 
 impl Finding {

@@ -7,7 +7,7 @@ mod transfers;
 use std::time::Duration;
 
 use base::{FlowSample, HostSample, Rate};
-use doctor::{Recording, Track};
+use doctor::{Objective, Recording, Track};
 use lab::Measure;
 
 /// No arrival for less than this, or than this many round trips, is no pause of the program.
@@ -47,6 +47,18 @@ pub fn completed(
     wanted: impl Fn(&Track) -> bool,
 ) -> Measure {
     Flows::of(recording, wanted).completed(measure)
+}
+
+/// Measurable substitute of `objective`: response times are known to the program only; stalled
+/// time, and the time that data takes to leave, show in samples.
+pub(crate) fn measurable(objective: Objective, measure: &Measure) -> Objective {
+    let instead: &[Objective] = match objective {
+        Objective::Tail => &[Objective::Tail, Objective::Stalls],
+        _ => &[objective],
+    };
+    let mut known = instead.iter();
+    let found = known.find(|objective| measure.value(**objective).is_some());
+    found.copied().unwrap_or(Objective::Goodput)
 }
 
 /// The connections that are asked about, and what they carried.

@@ -227,6 +227,7 @@ impl<E: From<SimulatedError>> Settings for Simulated<'_, E> {
         Ok(Applied {
             transaction: None,
             values,
+            all_closed: false,
         })
     }
 

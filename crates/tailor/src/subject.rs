@@ -168,6 +168,8 @@ pub struct Applied {
     pub transaction: Option<u64>,
     /// In the order in which they were asked for.
     pub values: Vec<Values>,
+    /// All sockets that were to be changed have closed, so that nothing was.
+    pub all_closed: bool,
 }
 
 /// Values of a changed setting.

@@ -6,6 +6,7 @@ use lab::Measure;
 use serde::Serialize;
 
 use crate::candidate::Candidate;
+use crate::measure::measurable;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;
@@ -182,10 +183,10 @@ fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End
 }
 
 /// Predicts the effects of candidates, by their texts, from a look at the connections before any of
-/// them is applied.
+/// them is applied, in the metric that experiments have of a program with these results.
 pub(crate) fn foretell(
     look: &Look,
-    candidates: &[Candidate],
+    (candidates, measured): (&[Candidate], &Measure),
     timing: Timing,
 ) -> Vec<(String, Foretold)> {
     let Some(place) = candidates.first().map(|candidate| candidate.place) else {
@@ -195,17 +196,19 @@ pub(crate) fn foretell(
     let foretell_one = |candidate: &Candidate| {
         let tweaks = Twin::tweaks(look, place, &candidate.changes)?;
         let how = (candidate.acts_on_new_connections(), timing);
-        twin.as_ref()
-            .map_err(Clone::clone)?
-            .predict(&tweaks, candidate.objective, how)
+        twin.as_ref().map_err(Clone::clone)?.predict(
+            &tweaks,
+            measurable(candidate.objective, measured),
+            how,
+        )
     };
     candidates
         .iter()
         .map(|candidate| {
             let foretold = Foretold::of(
                 foretell_one(candidate),
-                (candidate.waited, candidate.objective),
-                &look.measure,
+                (candidate.waited, measurable(candidate.objective, measured)),
+                measured,
             );
             (candidate.text(), foretold)
         })

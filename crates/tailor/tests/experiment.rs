@@ -405,3 +405,50 @@ fn where_time_runs_out_six_looks_may_suffice() {
     assert_eq!(alike.answer, Answer::NotDistinguishable, "{alike:?}");
     assert_eq!(alike.time_limit_s, Some(60.0));
 }
+
+/// An experiment whose time is over after `within` looks at each, and that may go on to `at_most`
+/// while it is close.
+fn limited(traffic: Traffic, gain: f64, (within, at_most): (usize, usize), seed: u64) -> Answer {
+    let mut source = Source::new(traffic, seed);
+    let mut experiment = Experiment::alternating(Objective::Goodput);
+    for looks in 0.. {
+        if let Some(outcome) = experiment.outcome() {
+            return outcome.answer;
+        }
+        let bound = if experiment.is_close() {
+            at_most
+        } else {
+            within
+        };
+        if looks >= 2 * bound {
+            break;
+        }
+        let arm = experiment.next();
+        let measure = source.look(if arm == Arm::B { gain } else { 1.0 });
+        experiment.add(arm, measure);
+    }
+    experiment.out_of_time(Duration::from_secs(60)).answer
+}
+
+#[test]
+fn going_on_where_it_is_close_finds_more_and_keeps_no_more_that_is_useless() {
+    let first = seeds::first();
+    let kept = |traffic, gain, bounds, runs: u64| {
+        let seeds = first..first + runs;
+        seeds
+            .filter(|seed| limited(traffic, gain, bounds, *seed) == Answer::Better)
+            .count()
+    };
+    let useless: usize = TRAFFIC
+        .iter()
+        .map(|traffic| kept(*traffic, 1.0, (7, 14), 200 / TRAFFIC.len() as u64 + 1))
+        .sum();
+    println!("{useless} of 203 useless changes kept");
+    assert!(useless <= 4, "{useless} of 203");
+    let helpful = |bounds| kept(Traffic::Bursty, 2.0, bounds, 100);
+    let (short, long) = (helpful((7, 7)), helpful((7, 14)));
+    println!(
+        "{short} of 100 helpful changes kept in time, {long} with more of it where it is close"
+    );
+    assert!(long > short + 10, "{short} and {long} of 100");
+}

@@ -15,6 +15,7 @@ fn options(fault: &lab::Fault) -> FitOptions {
         settle: fault.settle,
         warm_up: fault.warm_up,
         bound: Duration::from_secs(600),
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     }
@@ -92,6 +93,7 @@ fn what_takes_longer_than_is_allowed_is_not_begun() {
         fault,
         FitOptions {
             bound,
+            extra: Duration::ZERO,
             ..options(fault)
         },
     );
@@ -137,6 +139,7 @@ fn all_connections_with_the_fault_are_cured_together() {
         settle: second,
         warm_up: second,
         bound: second * 600,
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     };

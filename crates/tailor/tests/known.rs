@@ -23,6 +23,7 @@ fn options() -> FitOptions {
         settle: Duration::from_secs(2),
         warm_up: Duration::from_secs(2),
         bound: Duration::from_secs(180),
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     }

@@ -185,6 +185,7 @@ impl Settings for Host {
         Ok(Applied {
             transaction: None,
             values: changes.iter().map(values).collect(),
+            all_closed: false,
         })
     }
 
@@ -226,6 +227,7 @@ fn tried_so(host: &mut Host, knob: &str, to: KnobValue) -> (Tried, Design) {
         settle: Duration::from_secs(1),
         warm_up: Duration::from_secs(1),
         bound: Duration::from_secs(600),
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     };

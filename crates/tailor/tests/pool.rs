@@ -165,6 +165,7 @@ impl Settings for Pool {
         Ok(Applied {
             transaction: None,
             values: changes.iter().map(values).collect(),
+            all_closed: false,
         })
     }
 
@@ -190,6 +191,7 @@ fn tried(pool: &mut Pool, bound: Duration) -> Tried {
         settle: Duration::from_secs(3),
         warm_up: Duration::from_secs(3),
         bound,
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     };

@@ -403,6 +403,30 @@ fn a_server_that_falls_silent_is_no_healthy_server() {
     assert_eq!(status.code(), Some(1), "{stdout}{stderr}");
 }
 
+/// Each of two experiments would measure the changes of the other.
+#[test]
+fn a_second_fit_beside_a_running_one_is_refused() {
+    let user = User::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let own = std::process::id().to_string();
+    let journal = linux::Journal::open(user.path("state")).unwrap();
+    let running = journal.lock_experiments().unwrap();
+    let refused = format!("process {own}) runs an experiment on this machine");
+    user.check(&["fit", "--pid", &own, "-t", "1s"], 1, &refused);
+    let watched = user.run(&["diagnose", "--pid", &own, "-t", "1s"]);
+    let said = text(&watched.stderr);
+    assert!(
+        said.contains("note: process") && said.contains("experiment"),
+        "{said}"
+    );
+    drop(running);
+    let output = user.run(&["fit", "--pid", &own, "-t", "1s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let watched = user.run(&["diagnose", "--pid", &own, "-t", "1s"]);
+    assert!(!text(&watched.stderr).contains("experiment"));
+}
+
 #[test]
 fn a_process_that_ends_is_told() {
     let user = User::new();

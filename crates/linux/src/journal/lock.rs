@@ -1,4 +1,4 @@
-//! Lock that admits one process at a time.
+//! Locks that admit one process at a time: to the settings, and to experiments.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -25,20 +25,25 @@ impl Lock {
     /// Takes the lock, or says who has it once `patience` is over: a guard needs it for a moment
     /// only.
     pub(super) fn take(directory: &Path, patience: Duration) -> Result<Self> {
-        let path = directory.join(SUBDIRECTORY);
+        Self::take_of(&directory.join(SUBDIRECTORY), patience)
+            .map_err(|refused| refused.or_held(|pid| Error::Busy { pid }))
+    }
+
+    /// The lock of a directory; who has it, where that is the only reason not to get it.
+    fn take_of(path: &Path, patience: Duration) -> core::result::Result<Self, Refused> {
         let op = || format!("lock the journal {}", path.display());
-        let directory = File::open(&path).map_err(Error::os(op()))?;
+        let directory = File::open(path).map_err(Error::os(op()))?;
         let began = Clock.now();
         loop {
             match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self { directory }),
                 Err(rustix::io::Errno::WOULDBLOCK) => {}
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(errno) => return Err(Error::errno(op())(errno)),
+                Err(errno) => return Err(Error::errno(op())(errno).into()),
             }
             if Clock.now().since(began) >= patience {
                 let pid = holder_of(&directory).map_or("unknown".into(), |pid| pid.to_string());
-                return Err(Error::Busy { pid });
+                return Err(Refused::HeldBy(pid));
             }
             std::thread::sleep(RETRY);
         }
@@ -50,6 +55,53 @@ impl Drop for Lock {
     /// until it runs its program, and would hold the lock this long.
     fn drop(&mut self) {
         flock(&self.directory, FlockOperation::Unlock).ok();
+    }
+}
+
+/// Why a lock was not taken.
+enum Refused {
+    /// This process has it.
+    HeldBy(String),
+    /// Something else.
+    Failed(Error),
+}
+
+impl Refused {
+    fn or_held(self, held: impl FnOnce(String) -> Error) -> Error {
+        match self {
+            Self::HeldBy(pid) => held(pid),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The exclusive right to experiment with settings, for as long as it is held: between two runs of
+/// an experiment the settings are as they were, and free to be changed, but two experiments at a
+/// time would each measure the changes of the other. It is the lock of the journal's own directory.
+pub struct ExperimentLock {
+    _lock: Lock,
+}
+
+impl ExperimentLock {
+    pub(super) fn take(directory: &Path, patience: Duration) -> Result<Self> {
+        Lock::take_of(directory, patience)
+            .map(|_lock| Self { _lock })
+            .map_err(|refused| refused.or_held(|pid| Error::Experimenting { pid }))
+    }
+
+    /// Who has it.
+    pub(super) fn holder(directory: &Path) -> Option<u32> {
+        let directory = File::open(directory).ok()?;
+        match flock(&directory, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => holder_of(&directory),
+            _ => None,
+        }
     }
 }
 

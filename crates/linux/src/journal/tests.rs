@@ -66,6 +66,24 @@ fn shown(undone: &[Undone]) -> Vec<String> {
 }
 
 #[test]
+fn one_process_at_a_time_experiments() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    assert_eq!(Journal::experimenter_in(fixture.directory.path()), None);
+    let running = journal.lock_experiments().unwrap();
+    let own = std::process::id();
+    let holder = Journal::experimenter_in(fixture.directory.path());
+    assert_eq!(holder, Some(own));
+    let refused = journal.lock_experiments().err().unwrap();
+    assert!(matches!(refused, Error::Experimenting { pid } if pid == own.to_string()));
+    // It may change settings meanwhile, as others may between its runs.
+    let transaction = journal.begin("a run with the change").unwrap();
+    transaction.roll_back();
+    drop(running);
+    journal.lock_experiments().unwrap();
+}
+
+#[test]
 fn changes_are_made_recorded_and_undone_backwards() {
     let fixture = Fixture::new();
     let (nodelay, sndbuf) = (fixture.state("nodelay"), fixture.state("sndbuf"));

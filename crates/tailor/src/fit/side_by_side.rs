@@ -12,10 +12,10 @@ use doctor::{Objective, Services, Track};
 use lab::Measure;
 
 use super::timing::Timing;
-use super::{ACTS_AFTER, FitEvent, Work, measurable};
+use super::{ACTS_AFTER, FitEvent, Work};
 use crate::candidate::Candidate;
 use crate::experiment::{Arm, Experiment, Outcome};
-use crate::measure::measure_of;
+use crate::measure::{measurable, measure_of};
 use crate::subject::{Look, Subject, Values};
 
 /// Connections that are remembered; a program with more has enough of them.
@@ -48,6 +48,9 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         let services = Services::of(&look.here);
         let of_service = |track: &Track| services.place(track.key) == place;
         self.make(candidate, &candidate.changes)?;
+        if let Some(why) = self.spoiled() {
+            return Ok(Experiment::side_by_side(objective).given_up(why));
+        }
         *values = self.in_force.as_ref().map(|applied| applied.values.clone());
         self.wait(ACTS_AFTER)?;
         let mut members: BTreeMap<u64, Member> = BTreeMap::new();
@@ -62,8 +65,9 @@ impl<S: Subject + ?Sized> Work<'_, S> {
                     return Ok(outcome);
                 }
             }
-            if self.spent + timing.slice > self.options.bound {
-                let outcome = experiment.out_of_time(self.options.bound);
+            let bound = self.bound(&experiment);
+            if self.spent + timing.slice > bound {
+                let outcome = experiment.out_of_time(bound);
                 let why = (looks == 0).then(|| why_none(members.values()));
                 return Ok(Outcome {
                     why: outcome.why.or(why),

@@ -137,9 +137,21 @@ pub(super) fn pause_between_blocks(
         .map(|pause| pause.min(PAUSE_MAX))
 }
 
+/// A connection that was seen for this share of a look was there before it, or is there after it.
+const LASTS_SHARE: f64 = 0.8;
+
 /// A look that lasts beyond a pause of which this much has passed.
 pub(super) fn past(pause: Duration, observe: Duration) -> Duration {
     (pause * PAUSES + observe).min(WAIT_MAX)
+}
+
+/// How long a connection has to be looked at that lasts longer than a look, where `observe` is too
+/// short for its round trips.
+pub(super) fn longer(answered: &Answered<'_, '_>, observe: Duration) -> Option<Duration> {
+    let timeline = answered.timeline();
+    let wanted = timeline.wanted_interval();
+    let lasts = timeline.interval() > observe.mul_f64(LASTS_SHARE);
+    (lasts && wanted > observe && !answered.comes_and_goes()).then(|| wanted.min(WAIT_MAX))
 }
 
 #[cfg(test)]

@@ -33,6 +33,10 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
+/// How long an experiment may take where nobody says otherwise, and how much longer where a gain is
+/// close to significant by then.
+const MAX_TIME: Duration = Duration::from_secs(180);
+const EXTRA_TIME: Duration = Duration::from_secs(180);
 /// The last look of an experiment, and the waits before it, may end this long after its bound.
 const LEASE_MARGIN: Duration = Duration::from_secs(600);
 
@@ -40,8 +44,11 @@ const LEASE_MARGIN: Duration = Duration::from_secs(600);
 ///
 /// Measures, diagnoses, and tries the smallest change that may help: alternating runs with and
 /// without it, until the difference is significant or too small to matter. An improvement is kept;
-/// then it looks for the next limit, until none is left. `tcptailor rollback` rolls back what was
-/// kept.
+/// then it looks for the next limit, until none is left.
+///
+/// What is not kept is rolled back: after a run, on Ctrl-C, and also if this command is killed.
+/// `tcptailor status` shows what is kept, `tcptailor rollback` rolls it back. One fit at a time
+/// runs on a machine, since each would measure the changes of the other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +62,9 @@ Examples:
   tcptailor fit --pid 4127 --max-time 10m       up to ten minutes for each experiment
   tcptailor fit --pid 4127 --html fit.html      before and after as a page
 
-Exit codes: 0 kept, or nothing to change; 5 worse, undone; 6 no significant difference, undone.")]
+Exit codes: 0 kept, or nothing to change; 5 worse, rolled back; 6 no significant difference, rolled
+back; 1 failed, or another fit runs; 4 a permission is missing; 130 interrupted. After an error or
+an interrupt, nothing stays but what was kept before.")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["host", "lab", "pid"]))]
 pub(crate) struct Args {
     /// A machine that runs `tcptailor serve`: HOST or HOST:PORT.
@@ -78,9 +87,10 @@ pub(crate) struct Args {
     /// --lab].
     #[arg(short, long, value_name = "TIME", value_parser = base::parse_time)]
     time: Option<Duration>,
-    /// Time limit of one experiment. If it is not enough for a significant result, nothing is kept.
-    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = base::parse_time)]
-    max_time: Duration,
+    /// Time limit of one experiment; without a significant result by then, nothing is kept
+    /// [default: 3m, and up to 3m more while a gain is close to significant].
+    #[arg(long, value_name = "TIME", value_parser = base::parse_time)]
+    max_time: Option<Duration>,
     /// Stop after the first change that is kept.
     #[arg(long)]
     once: bool,
@@ -109,7 +119,8 @@ impl Args {
             let message = "--engine: a host and a process have the TCP that they have";
             return Err(Problem::usage(message).hint("It goes with `--lab FAULT`."));
         }
-        super::watching::check_max_time(self.max_time)?;
+        self.max_time
+            .map_or(Ok(()), super::watching::check_max_time)?;
         let range = Duration::from_secs(1)..=Duration::from_secs(600);
         match self.time {
             Some(time) if !range.contains(&time) => Err(Problem::usage(format!(
@@ -120,6 +131,10 @@ impl Args {
         }
     }
 
+    fn bound(&self) -> Duration {
+        self.max_time.unwrap_or(MAX_TIME)
+    }
+
     /// How a program is fitted that is not of the table of faults.
     fn options(&self) -> FitOptions {
         self.adapted(FitOptions {
@@ -127,7 +142,8 @@ impl Args {
             slice: SLICE,
             settle: SETTLE,
             warm_up: SETTLE,
-            bound: self.max_time,
+            bound: self.bound(),
+            extra: Duration::ZERO,
             once: false,
             dry_run: false,
         })
@@ -135,6 +151,11 @@ impl Args {
 
     const fn adapted(&self, options: FitOptions) -> FitOptions {
         FitOptions {
+            // Who sets a limit means it.
+            extra: match self.max_time {
+                Some(_) => Duration::ZERO,
+                None => EXTRA_TIME,
+            },
             once: self.once,
             dry_run: self.dry_run,
             ..options
@@ -201,7 +222,7 @@ fn fit_fault(fault: &lab::Fault, args: &Args, output: &Output) -> anyhow::Result
     let mut path = path::start(args.engine, fault, &trial, fault.id, output)?;
     output.line(screen::opening(fault, &trial, &path))?;
     path.subject.wait(fault.warm_up)?;
-    let options = args.adapted(path::fit_options(fault, args.time, args.max_time));
+    let options = args.adapted(path::fit_options(fault, args.time, args.bound()));
     let (fitting, mut heard) = fit_and_tell(&mut *path.subject, &options, output, false)?;
     let report = path.subject.path_report()?;
     let document = Document {
@@ -216,7 +237,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let traffic = Traffic::parse(host, &args.traffic)?;
     let options = args.options();
     // It is stopped before, or started again for each look.
-    let time = (options.bound + options.observe + SETTLE) * 2;
+    let time = (options.bound + options.extra + options.observe + SETTLE) * 2;
     let errand = traffic.errand(args.key_file.as_deref(), time)?;
     output.line(format!(
         "host      {}\ntraffic   {}",
@@ -288,7 +309,7 @@ fn with_kept(error: anyhow::Error, kept: &[u64]) -> anyhow::Error {
 
 /// How long one change may stay undecided: longer than an experiment lasts.
 fn lease(options: &FitOptions) -> Duration {
-    options.bound + LEASE_MARGIN
+    options.bound + options.extra + LEASE_MARGIN
 }
 
 /// The exit code of the command.
@@ -309,18 +330,21 @@ fn finish(
     let Document {
         subject: _,
         fitting,
-        first: _,
-        last: _,
+        first,
+        last,
         experiments: _,
         path,
         own_connection,
         lasting,
     } = document;
+    let row = last.as_ref().or(first.as_ref());
+    let why = row.and_then(screen::why_out_of_reach);
     let told = output
         .line(screen::ending(
             fitting,
             path.as_ref(),
             (own_connection.as_ref(), lasting.as_ref()),
+            why.as_deref(),
         ))
         .and_then(|()| match output.is_json() {
             true => output.report("fit", document, String::new),

@@ -162,6 +162,18 @@ pub(crate) fn check_interval(interval: Duration) -> Result<(), Problem> {
     }
 }
 
+/// Notes that an experiment changes settings while connections are watched.
+pub(crate) fn note_experiment(output: &Output) {
+    let directory = linux::Journal::default_directory().ok();
+    let experimenter = directory.and_then(|path| linux::Journal::experimenter_in(&path));
+    if let Some(pid) = experimenter {
+        output.note(format!(
+            "note: process {pid} (tcptailor) runs an experiment on this machine: settings may \
+             change while they are watched"
+        ));
+    }
+}
+
 /// How long an experiment may take.
 pub(crate) fn check_max_time(time: Duration) -> Result<(), Problem> {
     match time < TIME_MIN {

@@ -78,10 +78,12 @@ impl<'o> HostSubject<'o> {
         let filter = format!("dst {remote} and pid = {own}")
             .parse()
             .context("the filter for our own connections")?;
+        // Before there is traffic: who experiments already is not to be disturbed by it.
+        let settings = Journalled::of_machine(lease)?;
         let run = Run::start(&errand)?;
         Ok(Self {
             filter,
-            settings: Journalled::of_machine(lease)?,
+            settings,
             errand,
             output,
             netns,

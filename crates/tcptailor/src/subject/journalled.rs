@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Change, Instant, Target};
-use linux::journal::{self, Guard, Transaction};
+use linux::journal::{self, ExperimentLock, Guard, Transaction};
 use linux::{Clock, Journal};
 
 use tailor::{Settings, Undone, Values};
@@ -19,6 +19,8 @@ pub(crate) struct Journalled {
     // Dropped before its guard, which then has nothing to do.
     unconfirmed: Option<Transaction>,
     guarding: Option<Guarding>,
+    // Dropped last: until then nobody else experiments.
+    _experiments: Option<ExperimentLock>,
 }
 
 /// Somebody who undoes the unconfirmed changes should this process not be able to.
@@ -35,6 +37,7 @@ impl Journalled {
             journal: None,
             unconfirmed: None,
             guarding: None,
+            _experiments: None,
         }
     }
 
@@ -44,18 +47,21 @@ impl Journalled {
             journal: Some(Journal::open(directory)?),
             unconfirmed: None,
             guarding: None,
+            _experiments: None,
         })
     }
 
-    /// For this machine. Even if this process dies, no change stays unconfirmed for longer than
-    /// `lease`.
+    /// For this machine, on which no other process experiments meanwhile. Even if this process
+    /// dies, no change stays unconfirmed for longer than `lease`.
     pub(crate) fn of_machine(lease: Duration) -> anyhow::Result<Self> {
         let journal = Journal::open(Journal::default_directory()?)?;
+        let experiments = journal.lock_experiments()?;
         let guard = guard::start(&journal, false)?;
         Ok(Self {
             journal: Some(journal),
             unconfirmed: None,
             guarding: Some(Guarding { guard, lease }),
+            _experiments: Some(experiments),
         })
     }
 
@@ -83,7 +89,7 @@ impl Settings for Journalled {
         let journal = self.journal.as_ref().context("it is only looked at")?;
         let mut transaction = journal.begin(reason)?;
         let mut values = Vec::new();
-        let mut closed = Vec::new();
+        let mut closed = 0;
         for change in changes {
             let is_of_socket = matches!(change.target, Target::Socket { .. });
             values.push(match transaction.apply(change) {
@@ -92,8 +98,8 @@ impl Settings for Journalled {
                     to: applied.now.to_string(),
                 },
                 // One of several connections may have ended since it was seen.
-                Err(gone @ linux::Error::NotFound { .. }) if is_of_socket => {
-                    closed.push(gone);
+                Err(linux::Error::NotFound { .. }) if is_of_socket => {
+                    closed += 1;
                     Values {
                         from: String::new(),
                         to: "connection closed".into(),
@@ -102,16 +108,14 @@ impl Settings for Journalled {
                 Err(error) => return Err(error.into()),
             });
         }
-        if closed.len() == changes.len()
-            && let Some(gone) = closed.pop()
-        {
-            return Err(gone.into());
-        }
+        let all_closed = closed == changes.len();
         let applied = tailor::Applied {
-            transaction: Some(transaction.id()),
+            transaction: (!all_closed).then_some(transaction.id()),
             values,
+            all_closed,
         };
-        self.unconfirmed = Some(transaction);
+        // Without a change it ends here.
+        self.unconfirmed = (!all_closed).then_some(transaction);
         Ok(applied)
     }
 
@@ -194,9 +198,8 @@ mod tests {
         settings.undo();
         assert!(!second.0.nodelay().expect("open"));
         drop(second);
-        let none = settings
-            .make("none", &changes)
-            .expect_err("both are closed");
-        assert!(none.to_string().contains("does not exist"), "{none}");
+        let none = settings.make("none", &changes).expect("it is no failure");
+        assert!(none.all_closed && none.transaction.is_none(), "{none:?}");
+        assert_eq!(settings.undo().len(), 0);
     }
 }

@@ -78,6 +78,7 @@ pub(crate) fn fit_options(fault: &Fault, observe: Option<Duration>, bound: Durat
         settle: fault.settle,
         warm_up: fault.warm_up,
         bound,
+        extra: Duration::ZERO,
         once: false,
         dry_run: false,
     }

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// All network namespaces of this machine, including containers.
     #[arg(long, conflicts_with_all = ["netns", "pid"])]
     all_netns: bool,
-    /// Exit with code 3 if there are any.
+    /// Exit with code 3 if there is a finding.
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
     /// Write what a capture shows of each connection to this file, as lines of JSON.
@@ -131,6 +131,7 @@ fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<
     let filter = watching.filter()?;
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
+    watching::note_experiment(output);
     let recording = watching::watch(watching, &handle, &filter, output)?;
     let (mut document, drawn) = judged(&recording, &netns, &filter, has_page);
     if watching.watched.pid.is_some() {

@@ -220,19 +220,21 @@ fn push_limits(screen: &mut String, flow: &FlowRow) {
     push_wrapped(screen, &shares.join(", "), "   ", 13);
 }
 
-/// Why nothing can be said of some rows, and what would settle it; each reason once.
+/// Why nothing can be said of some rows, and what would settle it; each reason once, also where
+/// its numbers differ.
 fn push_unclear(screen: &mut String, rows: &[Row<'_>]) {
-    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, (&str, Vec<String>)> = BTreeMap::new();
     for (number, row) in rows.iter().enumerate() {
         let flow = row.first();
         if let Some(reason) = flow.unknown.as_deref().filter(|_| !flow.idle) {
-            reasons
-                .entry(reason)
-                .or_default()
-                .push((number + 1).to_string());
+            let without_numbers = reason.replace(|c: char| c.is_ascii_digit(), "");
+            let (_, numbers) = reasons
+                .entry(without_numbers.replace("samples", "sample"))
+                .or_insert((reason, Vec::new()));
+            numbers.push((number + 1).to_string());
         }
     }
-    for (reason, numbers) in reasons {
+    for (reason, numbers) in reasons.into_values() {
         let whose = numbers.join(", ");
         write!(screen, "\n{whose}  unclear: ").expect("a String grows");
         push_wrapped(screen, reason, "   ", whose.len() + 11);

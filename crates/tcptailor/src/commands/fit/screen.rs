@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use base::{Scope, Target, human};
-use doctor::Objective;
+use base::{Live, Scope, Target, human};
+use doctor::{Objective, Side};
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
     Answer, Candidate, ChangeMade, Design, Ending, Finding, FitEvent, Fitting, Foretold, Look,
@@ -12,6 +12,7 @@ use tailor::{
 
 use super::lasting::Lasting;
 use super::own_connection::{self, OwnConnection};
+use crate::commands::diagnose::document::FlowRow;
 use crate::commands::diagnose::{screen, seen};
 use crate::commands::knobs::scope_name;
 use crate::output::{self, push_wrapped};
@@ -310,6 +311,7 @@ pub(crate) fn ending(
     fitting: &Fitting,
     path: Option<&PathReport>,
     (own, lasting): (Option<&OwnConnection>, Option<&Lasting>),
+    why_out_of_reach: Option<&str>,
 ) -> String {
     let bold = output::Paint::BOLD;
     let mut text = String::from("\n");
@@ -318,13 +320,22 @@ pub(crate) fn ending(
         text.push('\n');
     }
     let [headline, rest] = ended(fitting.ending, own.is_some());
-    write!(text, "{bold}{headline}{bold:#}{rest}").expect("a String grows");
+    let reason =
+        |ending, rest: &str| match why_out_of_reach.filter(|_| ending == Ending::OutOfReach) {
+            Some(why) => format!(": {why}"),
+            None => rest.to_owned(),
+        };
+    let rest = reason(fitting.ending, rest);
+    let mut line = String::new();
+    push_wrapped(&mut line, &rest, INDENT, headline.len());
+    write!(text, "{bold}{headline}{bold:#}{}", line.trim_end()).expect("a String grows");
     if let Some(after) = &fitting.after {
         let (before, after) = (got(&fitting.before), got(after));
         write!(text, "\nbefore    {before}\nafter     {after}").expect("a String grows");
     }
     if let Some(left) = fitting.left {
         let [headline, rest] = self::left(left);
+        let rest = reason(left, rest);
         write!(text, "\nleft      {headline}{rest}").expect("a String grows");
     }
     if let Some(own) = own {
@@ -340,6 +351,25 @@ pub(crate) fn ending(
         }
     }
     text
+}
+
+/// Why the change that the diagnosis of this connection names was not tried.
+pub(super) fn why_out_of_reach(row: &FlowRow) -> Option<String> {
+    let mut findings = row.verdicts.iter().filter(|verdict| verdict.finding);
+    let change = findings.find_map(|verdict| verdict.change.as_ref())?;
+    let name = format!("{} = {}", change.knob, change.to_text);
+    Some(match (change.requires, change.side, change.takes_effect) {
+        (Some(what), ..) => format!("{name} requires {what}"),
+        (None, Side::Remote, _) => format!("{name} has to be set on the host at the other end"),
+        (None, Side::Local, Live::Restart) => format!(
+            "{name} acts on a program that is started with it; `tcptailor run --fit -- COMMAND` \
+             starts one with and without it, and compares"
+        ),
+        (None, Side::Local, Live::Reconnect) => {
+            format!("{name} acts on new connections, and the program was not seen to open any")
+        }
+        (None, Side::Local, Live::Now) => return None,
+    })
 }
 
 /// The ending, on a test connection or not.
@@ -451,7 +481,7 @@ const fn sentence(ending: Ending) -> [&'static str; 2] {
         Ending::NothingToImprove => ["nothing to improve", ""],
         Ending::NoVerdict => [
             "no change",
-            ": could not determine what limits this connection",
+            ": could not determine with confidence what limits this connection; `-t 30s` measures longer",
         ],
         Ending::NoSettingHelps => [
             "no TCP setting removes this limit",

@@ -62,6 +62,7 @@ impl Args {
             settle: Duration::from_secs(2),
             warm_up: Duration::from_secs(2),
             bound: self.max_time,
+            extra: Duration::ZERO,
             once: false,
             dry_run: false,
         }

@@ -106,6 +106,23 @@ CONNECTION                     PID/CMD          RATE  MIN RTT  LIMITED BY       
 }
 
 #[test]
+fn a_reason_that_differs_in_its_numbers_only_is_told_once() {
+    let unclear = |port, samples: u32| FlowRow {
+        command: Some(format!("program{port}")),
+        remote: format!("10.0.0.9:{port}").parse().unwrap(),
+        place: Place::Remote(format!("10.0.0.9:{port}").parse().unwrap()),
+        unknown: Some(format!("too few samples: {samples} in 0.2 s")),
+        ..flow_row(port, Vec::new())
+    };
+    let text = shown(vec![unclear(501, 3), unclear(502, 11), unclear(503, 4)], 0);
+    assert_eq!(text.matches("too few samples").count(), 1, "{text}");
+    assert!(
+        text.contains("\n1, 2, 3  unclear: too few samples: "),
+        "{text}"
+    );
+}
+
+#[test]
 fn evidence_is_shown_when_it_is_asked_for() {
     let text = shown(vec![flow_row(51_514, vec![stall()])], 1);
     assert!(
