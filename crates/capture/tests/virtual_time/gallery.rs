@@ -1,8 +1,8 @@
 //! The built-in scenarios with five seeds each, which no rule was fitted to: what captures at both
 //! ends and between them say beside what is true, and beside what the sockets say.
 //!
-//! It takes minutes: `cargo test --release -p tcptailor-capture --test virtual_time gallery --
-//! --ignored --nocapture` prints a line per cell and place, and the totals.
+//! docs/ci.md tells how to run it; it prints a line for each connection end that is judged wrong,
+//! and the totals.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
