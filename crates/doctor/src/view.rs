@@ -315,11 +315,11 @@ impl View<'_> {
         (share >= FULL_SHARE).then_some(share)
     }
 
-    /// Whether the program leaves room in its send buffer, so that it does not wait for TCP, however
-    /// much of what it wrote has to wait: the kernel wakes a program that waits for room once a
-    /// third of the buffer is free (`sk_stream_write_space`), and one that has more to write fills
-    /// it again. With `TCP_NOTSENT_LOWAT` it is woken later. Who answers leaves room behind each
-    /// answer; a stream that does so most of the time makes up for the rest.
+    /// Whether the program leaves room in its send buffer, so that it does not wait for TCP,
+    /// however much of what it wrote has to wait: the kernel wakes a program that waits for room
+    /// once a third of the buffer is free (`sk_stream_write_space`), and one that has more to
+    /// write fills it again. With `TCP_NOTSENT_LOWAT` it is woken later. Who answers leaves room
+    /// behind each answer; a stream that does so most of the time makes up for the rest.
     pub(crate) fn leaves_send_room(&self) -> bool {
         let leaves = || {
             let sender = self.sender?;

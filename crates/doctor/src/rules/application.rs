@@ -640,8 +640,8 @@ mod tests {
     use super::*;
     use crate::Observation;
 
-    /// Looks each 10 ms at a capture of full segments behind a queue, of which the program has written
-    /// all, and of which none left for this many of each five looks.
+    /// Looks each 10 ms at a capture of full segments behind a queue, of which the program has
+    /// written all, and of which none left for this many of each five looks.
     fn captured(silent: u32) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),

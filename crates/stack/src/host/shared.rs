@@ -190,9 +190,9 @@ impl Shared {
         }
     }
 
-    /// The local queue is empty: the next packet takes its first place, which is in the processor's
-    /// cache, not the next one of all that there were. Memory is given back after a storm: timers of
-    /// all connections may fire at once, and the packets of each find room.
+    /// The local queue is empty: the next packet takes its first place, which is in the
+    /// processor's cache, not the next one of all that there were. Memory is given back after a
+    /// storm: timers of all connections may fire at once, and the packets of each find room.
     #[inline]
     pub(super) fn rewind_empty_outbox(&mut self) {
         self.outbox.clear();
