@@ -1,6 +1,8 @@
 //! Verdicts on a flow.
 
-use base::{FlowKey, Instant, Knob, KnobValue, Limit, Live, Rate};
+use core::fmt;
+
+use base::{FlowKey, Instant, Knob, KnobValue, Limit, Live, Rate, human};
 
 use crate::catalogue::Diagnosis;
 
@@ -80,6 +82,17 @@ pub struct NextLimit {
         serde(rename = "rate_bps", serialize_with = "rate_bps")
     )]
     pub rate: Option<Rate>,
+}
+
+impl fmt::Display for NextLimit {
+    /// What it is, and its rate where that is not said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match self.rate.map(human::rate) {
+            Some(rate) if !self.what.contains(&rate) => write!(f, " ({rate})"),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(feature = "serde")]

@@ -47,8 +47,8 @@ const CONSISTENT: &[(&str, &[&str])] = &[
 ];
 
 /// Where packets look like something else: a program that asks its socket whether all is
-/// acknowledged before it writes more is like Nagle's algorithm, and BBR that loses at random at
-/// its one rate is, behind the losses, like one that a policer drops.
+/// acknowledged before it writes more is like Nagle's algorithm, and random losses of BBR at its
+/// one rate are, behind them, like those of a policer.
 const ALIKE_BY_PACKETS: &[(&str, &str)] = &[
     ("records/acknowledged", "nagle-delack-stall"),
     ("lossy-wan/bbr", "policed"),

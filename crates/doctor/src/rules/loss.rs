@@ -102,10 +102,19 @@ impl WindowCuts {
     }
 
     /// Whether the RTT grows with the window: then a queue is filled that may be too short to raise
-    /// the mean.
+    /// the mean. The beginning of a connection, whose window overshoots on any path, is left out
+    /// where enough is left.
     pub(crate) fn follow_a_queue(&self, sender: &Timeline) -> bool {
         let both = |s: &FlowSample| Some((f64::from(s.cwnd_pkts?), s.srtt?.as_secs_f64()));
-        let pairs: Vec<(f64, f64)> = sender.samples().filter_map(both).collect();
+        let since = |from: Instant| -> Vec<(f64, f64)> {
+            let samples = sender.samples().filter(|s| s.at >= from);
+            samples.filter_map(both).collect()
+        };
+        let later = since(start_ends(sender).unwrap_or(Instant::ZERO));
+        let pairs = match later.len() >= MIN_SAMPLES {
+            true => later,
+            false => since(Instant::ZERO),
+        };
         let count = pairs.len() as f64;
         if self.sizes.is_empty() || pairs.len() < MIN_SAMPLES {
             return false;

@@ -8,8 +8,8 @@ use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::steady::{
-    arrives_at_one_rate, drops_at_one_rate, drops_large_windows, round_trips_follow_window,
-    round_trips_probe,
+    arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_large_windows,
+    round_trips_follow_window, round_trips_probe,
 };
 use super::thresholds::{
     DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT, LOSS_SHARE,
@@ -296,7 +296,7 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let (delay, min_rtt) = (sender.queue_delay()?, sender.min_rtt()?);
     let bound = POLICED_QUEUE.max(min_rtt.mul_f64(POLICED_QUEUE_SHARE));
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
-    let has_queue = WindowCuts::of(sender).follow_a_queue(sender);
+    let has_queue = WindowCuts::of(sender).follow_a_queue(sender) || arrives_steadily(sender);
     if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }

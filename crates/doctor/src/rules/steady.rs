@@ -313,6 +313,14 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
     found
 }
 
+/// Whether packets alone were seen, and arrive at one rate, as they do behind a queue, or from a
+/// sender that paces them: then it is no sign of a policer that losses come at one rate. Those of a
+/// policer cut a window, again and again.
+pub(crate) fn arrives_steadily(sender: &Timeline) -> bool {
+    let is_capture = sender.last().is_some_and(|s| s.source == Source::Capture);
+    is_capture && arrivals_spread(sender).is_some_and(|spread| spread <= ONE_RATE_SPREAD)
+}
+
 /// By how much arrivals differ from one round trip to another in the later half of a watch: from
 /// the tenth part to the ninth, as a share of the median.
 fn arrivals_spread(sender: &Timeline) -> Option<f64> {

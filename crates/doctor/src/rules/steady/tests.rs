@@ -55,6 +55,12 @@ fn what_arrives_at_one_rate_however_it_is_sent_fills_a_path() {
 }
 
 #[test]
+fn arrivals_are_steady_behind_a_queue() {
+    assert!(arrives_steadily(&probing(0.0)));
+    assert!(!arrives_steadily(&probing(1.0)));
+}
+
+#[test]
 fn a_policer_passes_what_it_has_tokens_for() {
     let every = |count: u32| probing_by(move |cycle| f64::from(u8::from(cycle % count != 0)));
     assert!(is_full(&every(2)));

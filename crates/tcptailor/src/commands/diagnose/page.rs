@@ -317,13 +317,7 @@ fn block(verdict: &VerdictRow, (seen_s, elsewhere): (f64, usize), asked: &Asked<
         parts.push(Part::Code(remedy::commands(change, asked)));
     }
     if let Some(next) = &verdict.next {
-        let rate = next.rate.map(|rate| format!(" ({})", human::rate(rate)));
-        let text = format!(
-            "Then the limit is: {}{}.",
-            next.what,
-            rate.unwrap_or_default()
-        );
-        parts.push(Part::Text(text));
+        parts.push(Part::Text(format!("Then the limit is: {next}.")));
     }
     if !verdict.remark.is_empty() {
         parts.push(Part::Note(Tone::Plain, verdict.remark.clone()));

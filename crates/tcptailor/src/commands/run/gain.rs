@@ -24,12 +24,8 @@ pub(super) fn expected(
     verdict: &VerdictRow,
     predicts: bool,
 ) -> Option<String> {
-    let then = verdict.next.as_ref().map(|next| {
-        let rate = next.rate.map(base::human::rate);
-        let rate = rate.filter(|rate| !next.what.contains(rate));
-        let rate = rate.map(|rate| format!(" ({rate})"));
-        format!("then limited by {}{}", next.what, rate.unwrap_or_default())
-    });
+    let then = verdict.next.as_ref();
+    let then = then.map(|next| format!("then limited by {next}"));
     let foretold = match predicts {
         true => predicted(recording, flow.place, verdict.id),
         false => None,

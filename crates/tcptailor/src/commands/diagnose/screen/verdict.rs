@@ -99,14 +99,8 @@ fn push_advice(text: &mut String, verdict: &VerdictRow, elsewhere: usize) {
         push_wrapped(text, &words, indent, indent.len());
     }
     if let Some(next) = &verdict.next {
-        let rate = next.rate.map(|rate| format!(" ({})", human::rate(rate)));
         text.push_str("   then     ");
-        push_wrapped(
-            text,
-            &format!("{}{}", next.what, rate.unwrap_or_default()),
-            "            ",
-            12,
-        );
+        push_wrapped(text, &next.to_string(), "            ", 12);
     }
     if !verdict.remark.is_empty() {
         text.push_str("   note     ");

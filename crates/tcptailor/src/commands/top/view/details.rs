@@ -161,7 +161,7 @@ fn push_verdict(
         push_labelled(lines, label, &screen::advice(change), columns);
     }
     if let Some(next) = &verdict.next {
-        push_labelled(lines, Span::raw("  then    "), &next.what, columns);
+        push_labelled(lines, Span::raw("  then    "), &next.to_string(), columns);
     }
     if !verdict.remark.is_empty() {
         push_labelled(lines, Span::raw("  note    "), &verdict.remark, columns);
