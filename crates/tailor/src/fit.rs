@@ -34,8 +34,8 @@ const CONNECTION_ENDS: Duration = Duration::from_secs(10);
 /// Why an experiment is given up whose setting does not stay as it left it.
 const DISTURBED: &str = "something else has changed the setting meanwhile";
 /// Why one is given up whose connections are gone.
-const CLOSED: &str = "the connection closed before enough was measured; others are not compared with \
-                      it, since they need not be like it";
+const CLOSED: &str = "the connection closed before enough was measured; others are not compared \
+                      with it, since they need not be like it";
 
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
@@ -563,10 +563,11 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
     /// How long this experiment may take: longer where its result is close. What has to be shown
     /// for a gain stays the same.
     fn bound(&self, experiment: &Experiment) -> Duration {
-        match self.options.extra {
-            extra if experiment.is_close() => self.options.bound + extra,
-            _ => self.options.bound,
-        }
+        let extra = match experiment.is_close() {
+            true => self.options.extra,
+            false => Duration::ZERO,
+        };
+        self.options.bound + extra
     }
 
     /// Why the experiment cannot go on. To set over what something else has set would be wrong, and
