@@ -273,24 +273,31 @@ impl View<'_> {
             if sender.last()?.source != Source::Capture {
                 return None;
             }
-            let beside = self.acks_beside(sender);
-            let comes_beside = |at: Instant| {
+            let pauses = |is_busy: &dyn Fn(Instant) -> bool| {
+                let share = sender.vote(|s| {
+                    (s.at >= middle).then_some(())?;
+                    Some(s.since_ack_received? >= bound && !is_busy(s.at))
+                })?;
+                Some(share >= ACKS_PAUSE_SHARE)
+            };
+            // Others are looked at only where it matters: there may be many.
+            if pauses(&|_| false) != Some(true) {
+                return None;
+            }
+            let beside = self.acks_beside(sender, middle - bound);
+            pauses(&|at| {
                 let last = beside.partition_point(|ack| *ack <= at).checked_sub(1);
                 last.is_some_and(|last| at.since(beside[last]) < bound)
-            };
-            let share = sender.vote(|s| {
-                (s.at >= middle).then_some(())?;
-                Some(s.since_ack_received? >= bound && !comes_beside(s.at))
-            })?;
-            Some(share >= ACKS_PAUSE_SHARE)
+            })
         };
         pause() == Some(true)
     }
 
-    /// When ACKs came on other connections to the same host, as far as looks tell, in order.
-    fn acks_beside(&self, sender: &Timeline) -> Vec<Instant> {
+    /// When ACKs came on other connections to the same host, as far as looks since then tell, in
+    /// order.
+    fn acks_beside(&self, sender: &Timeline, since: Instant) -> Vec<Instant> {
         let mut acks: Vec<Instant> = to_same_host(self, sender)
-            .flat_map(Timeline::samples)
+            .flat_map(|other| other.samples().rev().take_while(|s| s.at >= since))
             .filter(|s| s.unacked_pkts > Some(0))
             .filter_map(|s| Some(s.at - s.since_ack_received?))
             .collect();
