@@ -19,6 +19,15 @@ use crate::rules::thresholds::{
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times, window_room_bytes};
 use crate::verdict::Side;
 
+/// The shortest pause that is one: at this sender's rate segments and their ACKs follow each other
+/// sooner.
+pub(crate) fn least_pause(sender: &Timeline) -> Option<Duration> {
+    let bytes = u64::from(sender.mss_bytes()?) * ACKS_PAUSE_SEGMENTS;
+    let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
+    let of_path = sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS);
+    Some(rate.serialize(bytes, 0).0.max(TICK).max(of_path))
+}
+
 /// The sender and the receiver of the payload, each as far as it was visible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
@@ -264,12 +273,7 @@ impl View<'_> {
         let pause = || {
             let sender = self.sender?;
             let middle = sender.first()?.at + sender.interval() / 2;
-            let bytes = u64::from(sender.mss_bytes()?) * ACKS_PAUSE_SEGMENTS;
-            let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
-            let bound = rate.serialize(bytes, 0).0;
-            let bound = bound
-                .max(TICK)
-                .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+            let bound = least_pause(sender)?;
             if sender.last()?.source != Source::Capture {
                 return None;
             }

@@ -8,17 +8,17 @@ use super::receive_window::unread_share;
 use super::short::ShortConnections;
 use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
-    ACKED_WAITS, ACKS_PAUSE_RTTS, ACKS_PAUSE_SEGMENTS, ACKS_PAUSE_SHARE, APP_SHARE, CPU_SHARE,
-    DELAYED_ACK, DELAYED_ACK_TICKS, FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS,
-    LARGE_WRITE_NANOS_PER_BYTE, MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS,
-    PACED_QUEUE_SHARE, PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES,
-    RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP,
-    SMALL_SEGMENT, TICK, UNREAD_VOTES,
+    ACKED_WAITS, ACKS_PAUSE_SHARE, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS,
+    FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
+    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
+    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT,
+    REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK,
+    UNREAD_VOTES,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
 use crate::verdict::{Confidence, NextLimit, Side, Verdict};
-use crate::view::View;
+use crate::view::{View, least_pause};
 
 /// A whole core goes into writes of a few bytes.
 pub(crate) fn small_writes_cpu(view: &View<'_>) -> Option<Verdict> {
@@ -609,12 +609,7 @@ fn may_be_paced(view: &View<'_>) -> bool {
 /// Whether nothing leaves for longer than pacing leaves between two segments, again and again: each
 /// write leaves at once, and fills a queue for a short time.
 fn sends_in_blocks(sender: &Timeline) -> Option<bool> {
-    let bytes = u64::from(sender.mss_bytes()?) * ACKS_PAUSE_SEGMENTS;
-    let rate = sender.rate().filter(|rate| rate.bits_per_second() > 0)?;
-    let bound = rate.serialize(bytes, 0).0;
-    let bound = bound
-        .max(TICK)
-        .max(sender.min_rtt()?.mul_f64(ACKS_PAUSE_RTTS));
+    let bound = least_pause(sender)?;
     let pauses = sender.vote(|s| Some(s.since_data_sent? >= bound))?;
     Some(pauses >= ACKS_PAUSE_SHARE)
 }
