@@ -18,6 +18,7 @@ use crate::observation::{Observation, Report, diagnose};
 use crate::recording::{Recording, Track};
 use crate::rules::thresholds::MIN_SAMPLES;
 use crate::timeline::Timeline;
+use crate::verdict::{Confidence, Verdict};
 pub use place::{Place, Services};
 
 /// Connections of a pair of hosts that are regarded beside the one in question, at most so many
@@ -27,6 +28,8 @@ const SIBLINGS_MAX: usize = 64;
 const SHORT_SHARE: f64 = 0.6;
 /// ... unless they were seen for this long, as in a usual watch.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
+/// Connections of a service that are asked whether they agree with the one that was seen longest.
+const ALIKE_MAX: usize = 8;
 
 /// The connections of one recording, ready to be asked about.
 #[derive(Clone, Debug)]
@@ -413,13 +416,58 @@ impl<'c, 'r> Case<'c, 'r> {
     /// The doctor's answer.
     #[must_use]
     pub fn diagnose(&self) -> Report {
-        let other = self.other();
-        let local = self.timeline();
+        let report = self.cases.diagnose(self.index, Duration::ZERO);
+        let is_unsure =
+            |main: &&Verdict| main.diagnosis.is_finding() && main.confidence == Confidence::Low;
+        let Some(main) = report.main().filter(is_unsure) else {
+            return report;
+        };
+        match self.seen_alike(main) {
+            Duration::ZERO => report,
+            alike => self.cases.diagnose(self.index, alike),
+        }
+    }
+
+    /// How long its other connections were watched, of those that were seen longest, where each has
+    /// the same main verdict by itself; zero where one has another.
+    fn seen_alike(&self, main: &Verdict) -> Duration {
+        let mut others: Vec<(Duration, usize)> = self
+            .members
+            .iter()
+            .filter(|&&index| index != self.index)
+            .map(|&index| (self.cases.facts[index].interval, index))
+            .collect();
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        let mut alike = Duration::ZERO;
+        for (interval, index) in others.into_iter().take(ALIKE_MAX) {
+            // Of one that was hardly seen nothing is said.
+            let report = self.cases.diagnose(index, Duration::ZERO);
+            match report.main() {
+                Some(other) if other.diagnosis == main.diagnosis => alike += interval,
+                Some(_) => return Duration::ZERO,
+                None => {}
+            }
+        }
+        alike
+    }
+
+    fn other(&self) -> Option<(&'c Cases<'r>, usize)> {
+        self.cases.other(self.index)
+    }
+}
+
+impl<'r> Cases<'r> {
+    /// The doctor's answer for one connection, of whose kind others with the same verdict were
+    /// watched for so long.
+    fn diagnose(&self, index: usize, seen_alike: Duration) -> Report {
+        let track = &self.tracks[index];
+        let other = self.other(index);
+        let local = self.timeline(index);
         let remote = other.map(|(cases, index)| cases.timeline(index));
-        let siblings = self.cases.beside(self.index);
-        let siblings = siblings.but(self.index);
+        let siblings = self.beside(index);
+        let siblings = siblings.but(index);
         // Only those that came or went are judged together.
-        let short = other.filter(|_| self.cases.is_short(self.index));
+        let short = other.filter(|_| self.is_short(index));
         let beside = short.map(|(cases, index)| (cases.beside(index), index));
         let beside = beside.as_ref();
         let beside = beside.map_or_else(Vec::new, |(beside, index)| beside.but(*index));
@@ -427,23 +475,25 @@ impl<'c, 'r> Case<'c, 'r> {
             remote: remote.as_deref(),
             siblings: &siblings,
             remote_siblings: &beside,
-            host: Some(&self.cases.host),
+            host: Some(&self.host),
             remote_host: other.map(|(cases, _)| &cases.host),
-            interface: self.track().interface.as_deref(),
+            interface: track.interface.as_deref(),
             remote_interface: other
                 .and_then(|(cases, index)| cases.tracks[index].interface.as_deref()),
-            shares_process: self.cases.shares_process(self.index),
-            hosts_answer_elsewhere: self.cases.hosts_answer_elsewhere(self.index),
+            shares_process: self.shares_process(index),
+            hosts_answer_elsewhere: self.hosts_answer_elsewhere(index),
+            seen_alike,
             ..Observation::of(&local)
         })
     }
 
-    fn other(&self) -> Option<(&'c Cases<'r>, usize)> {
-        if let Some(other) = self.cases.partner(self.index) {
-            return Some((self.cases, other));
+    /// The other end of a connection, and the cases that it is in.
+    fn other(&self, index: usize) -> Option<(&Self, usize)> {
+        if let Some(other) = self.partner(index) {
+            return Some((self, other));
         }
-        let elsewhere = self.cases.elsewhere?;
-        let other = elsewhere.by_key.get(&self.track().key.reversed())?;
+        let elsewhere = self.elsewhere?;
+        let other = elsewhere.by_key.get(&self.tracks[index].key.reversed())?;
         Some((elsewhere, *other))
     }
 }

@@ -42,6 +42,9 @@ pub struct Observation<'a> {
     pub shares_process: bool,
     /// Answers arrive on another connection between the same two hosts, of whichever process.
     pub hosts_answer_elsewhere: bool,
+    /// How long other connections of the same service were watched that, each by itself, gave the
+    /// same main verdict: several short ones show together what one long one does.
+    pub seen_alike: Duration,
 }
 
 impl<'a> Observation<'a> {
@@ -59,6 +62,7 @@ impl<'a> Observation<'a> {
             remote_interface: None,
             shares_process: false,
             hosts_answer_elsewhere: false,
+            seen_alike: Duration::ZERO,
         }
     }
 }
@@ -151,6 +155,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         remote_interface,
         shares_process,
         hosts_answer_elsewhere,
+        seen_alike,
     } = observation;
     let forward = View {
         sender: Some(local),
@@ -162,6 +167,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         sender_interface: interface,
         shares_process,
         hosts_answer_elsewhere,
+        seen_alike,
         sender_side: Side::Local,
     };
     let reverse = View {
@@ -174,6 +180,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         sender_interface: remote_interface,
         shares_process,
         hosts_answer_elsewhere,
+        seen_alike,
         sender_side: Side::Remote,
     };
     if local_sends_most(local, remote) {

@@ -45,6 +45,8 @@ pub(crate) struct View<'a> {
     pub(crate) shares_process: bool,
     /// Answers arrive on another connection between the same two hosts.
     pub(crate) hosts_answer_elsewhere: bool,
+    /// How long other connections of the same service were watched that give the same verdict.
+    pub(crate) seen_alike: Duration,
     /// Side on which the sender is, for the caller.
     pub(crate) sender_side: Side,
 }

@@ -287,3 +287,77 @@ fn siblings_are_connections_of_the_same_process_on_the_same_side() {
     assert!(cases.shares_process(0));
     assert!(!cases.shares_process(4), "its process has no other");
 }
+
+/// A download over 150 ms that takes a small window in each round trip; the receiver's samples,
+/// each 25 ms. Its socket options were not read in time.
+fn download(port: u16, began_ms: u64, lasts_ms: u64, unread_bytes: u32) -> Track {
+    let rtt = Duration::from_millis(150);
+    let window_bytes = 6272;
+    let mut track = track([&format!("10.0.0.1:{port}"), "10.0.0.2:80"], 1, 0);
+    let key = track.key;
+    let look = |since_ms: u64| {
+        let trips = since_ms / 150;
+        FlowSample {
+            bytes_received: Some(trips * u64::from(window_bytes)),
+            data_segs_in: Some(trips * 5),
+            bytes_acked: Some(100),
+            bytes_sent: Some(100),
+            since_data_received: Some(Duration::from_millis(since_ms % 150)),
+            rcv_wnd_bytes: Some(window_bytes),
+            rcv_ssthresh_bytes: Some(window_bytes),
+            rcvbuf_bytes: Some(12_288),
+            rcv_rtt: Some(rtt),
+            rcv_wscale: Some(7),
+            snd_wscale: Some(7),
+            window_scaling: Some(true),
+            rmem_bytes: Some(unread_bytes),
+            unread_bytes: Some(unread_bytes),
+            unacked_pkts: Some(0),
+            notsent_bytes: Some(0),
+            srtt: Some(rtt),
+            min_rtt: Some(rtt),
+            owner_cpu_time: Some(Duration::ZERO),
+            ..FlowSample::empty(at(began_ms + since_ms), key)
+        }
+    };
+    let looks = (0..=lasts_ms).step_by(25).map(look).map(Arc::new);
+    track.samples = looks.collect();
+    track
+}
+
+#[test]
+fn short_connections_that_agree_are_as_good_as_a_long_one() {
+    let check = |flows: Vec<Track>, expected: &str| {
+        let mut recording = recording(flows);
+        for host in &mut recording.hosts {
+            let sysctl = ("net.ipv4.tcp_rmem".into(), "4096 8192 12288".into());
+            host.sysctls.extend([sysctl]);
+        }
+        recording.ended = at(6000);
+        let cases = Cases::of(&recording);
+        let [case] = &cases.select(|_| true)[..] else {
+            panic!("they are one case");
+        };
+        let report = case.diagnose();
+        let main = report.main().map(|main| {
+            let confidence = main.confidence;
+            format!(
+                "{} {confidence:?} x{}",
+                main.diagnosis.id,
+                case.connections()
+            )
+        });
+        assert_eq!(main.as_deref(), Some(expected), "{:?}", report.unknown);
+    };
+    let capped = |port, began_ms| download(port, began_ms, 2000, 0);
+    check(vec![capped(40_000, 0)], "tcp-rmem-max-cap Low x1");
+    let both = vec![capped(40_000, 0), capped(40_001, 2500)];
+    check(both, "tcp-rmem-max-cap Medium x2");
+    // Of one that was hardly seen nothing is known; one with another answer is a doubt.
+    let hardly = download(40_001, 2500, 100, 0);
+    check(vec![capped(40_000, 0), hardly], "tcp-rmem-max-cap Low x2");
+    let other = download(40_001, 2500, 1800, 6000);
+    let third = capped(40_002, 4000);
+    let doubted = vec![capped(40_000, 0), other, third];
+    check(doubted, "tcp-rmem-max-cap Low x3");
+}

@@ -168,14 +168,15 @@ fn gains_little(verdict: &Verdict, view: &View<'_>) -> bool {
     }
 }
 
-/// A flow that was seen for fewer round trips than it takes to judge it gives weaker verdicts.
+/// A flow that was seen for fewer round trips than it takes to judge it, with others of its service
+/// that agree, gives weaker verdicts.
 fn weaken_if_short(verdict: &mut Verdict, view: &View<'_>, scope: Scope) {
     let Some(timeline) = view.main_timeline() else {
         return;
     };
     let wanted = timeline.wanted_interval().mul_f64(INTERVAL_SLACK);
     if scope != Scope::ShortLived
-        && timeline.interval() < wanted
+        && timeline.interval() + view.seen_alike < wanted
         && verdict.confidence == Confidence::Medium
     {
         verdict.confidence = Confidence::Low;

@@ -214,6 +214,7 @@ proptest! {
             remote_interface: None,
             shares_process: draws.flag().is_some(),
             hosts_answer_elsewhere: draws.flag().is_some(),
+            seen_alike: Duration::from_secs(u64::from(draws.flag().is_some())),
         });
         prop_assert_eq!(report.verdicts.is_empty(), report.unknown.is_some());
         for verdict in &report.verdicts {
