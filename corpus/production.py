@@ -11,7 +11,7 @@ from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
 from seeming import LOSS, PAGES, RESTARTS
-from services import POSTGRES, POSTGRES_SERVER
+from services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
 
 def python(*lines):
@@ -127,6 +127,64 @@ TABLE = [
         "prod-held-rsync-limit", program="rsync", rtt="25ms", prepare=RSYNCD, server=RSYNC, settle=1,
         client=from_client("rsync -W --bwlimit=600 up rsync://$S:8730/x/"), warm_up=6,
         why="--bwlimit sleeps between writes", watch=both(8730, PACED, TAKES),
+    )),
+    # Written after the rules were mended by those above.
+    (kept("server", "nginx", {"sndbuf-locked"}, "buf_lock", 1.5, 12), Situation(
+        "prod-later-nginx-sndbuf", program="nginx", rate="50mbit", rtt="60ms", prepare=(
+            *FILES, ("server", "sed -i 's/listen 80;/listen 80 sndbuf=48k;/' nginx.conf")),
+        server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=6,
+        why="nginx's listen has sndbuf=48k, the BDP is 375 kB", watch=both(80, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("client", "python3", {"window-scaling-off"}, "net.ipv4.tcp_window_scaling", 1.5, 12),
+     Situation(
+        "prod-later-unscaled", program="python", rate="80mbit", rtt="70ms",
+        prepare=(*FILES, sysctl("client", "net.ipv4.tcp_window_scaling=0")), server=NGINX,
+        client=python("import http.client", "while True:",
+                      " c = http.client.HTTPConnection('$S', 80)", " c.request('GET', '/big', '', {",
+                      " 'Range': 'bytes=0-2999999'})", " c.getresponse().read()", " c.close()"),
+        warm_up=6, look=8, why="a download of 3 MB after the other, windows of 64 KiB over 70 ms",
+        watch=both(80, fault("window-scaling-off"), FIXED_WINDOW),
+    )),
+    (kept("client", "ssh", {"random-loss"}, "congestion", 1.3, 12), Situation(
+        "prod-later-ssh-loss", program="ssh", rate="60mbit", rtt="50ms", queue="500p",
+        path=("--loss", "0.3%"), prepare=SSHD, server=(
+            ("server", "exec /usr/sbin/sshd -De -f $W/sshd_config"),), settle=1,
+        client=from_client("sh -c 'ssh -F $W/ssh_config $S \"cat > /dev/null\" < /dev/zero'"),
+        warm_up=8, look=8, why="0.3 % random loss, and CUBIC", watch=both(2222, LOSS, TAKES),
+    )),
+    (kept("server", "redis-server", {"bufferbloat"}, "congestion", 2, 60), Situation(
+        "prod-later-redis-bloat", program="redis", rate="10mbit", rtt="25ms", queue="600p",
+        server=(*REDIS, ("server", "sleep 0.5; head -c 300000000 /dev/zero | redis-cli -x set big")),
+        settle=12, client=from_client("sh -c 'redis-cli -h $S get big > /dev/null'"), warm_up=10,
+        look=8, why="a large value fills a queue of 0.7 s",
+        watch=both(6379, TAKES, fault("bufferbloat")),
+    )),
+    (kept("server", "nginx", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "prod-later-pages", program="nginx", rate="100mbit", rtt="120ms", prepare=FILES,
+        server=NGINX, client=NEW_DOWNLOADS, warm_up=6, look=8,
+        why="60 kB on each new connection over 120 ms: three round trips of slow start",
+        watch=both(80, PAGES, fault("initcwnd-too-small")),
+    )),
+    (alone("client", "psql", "round-trip-bound", "app-limited", "application-thinks"), Situation(
+        "prod-later-inserts", program="postgres", rate="100mbit", rtt="10ms", prepare=POSTGRES,
+        server=(POSTGRES_SERVER,), settle=3, client=(("client", (
+            "yes 'select 1;' | exec psql -q -h $S -U postgres postgres > /dev/null")),), warm_up=4,
+        why="a statement each round trip", watch=both(5432, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("server", "redis-server", "round-trip-bound", "app-limited", "application-thinks",
+           ending=("nothing-to-improve", "no-verdict")), Situation(
+        "prod-later-redis-pipe", program="redis", rate="1gbit", rtt="1ms", server=REDIS,
+        client=from_client("redis-benchmark -h $S -c 4 -n 100000000 -P 4 -d 200 -t set,get"),
+        warm_up=3, why="four clients with four requests each round trip",
+        watch=both(6379, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("server", "nginx", "path-full", "policed", ending=("nothing-to-improve",
+                                                             "not-distinguishable")), Situation(
+        "prod-later-policed", program="nginx", rate="200mbit", rtt="20ms", prepare=(
+            *FILES, ("client", POLICE.format(dev="lab0", rate="3000 kbytes/second",
+                                             burst="60 kbytes"))), server=NGINX,
+        client=from_client("curl -so /dev/null http://$S/big"), warm_up=8, look=8,
+        why="what exceeds 24 Mbit/s is dropped on arrival", watch=both(80, TAKES, POLICED),
     )),
 ]
 FITS = {situation.name: label for label, situation in TABLE}
