@@ -131,7 +131,7 @@ TABLE = [
     # Written after the rules were mended by those above.
     (kept("server", "nginx", {"sndbuf-locked"}, "buf_lock", 1.5, 12), Situation(
         "prod-later-nginx-sndbuf", program="nginx", rate="50mbit", rtt="60ms", prepare=(
-            *FILES, ("server", "sed -i 's/listen 80;/listen 80 sndbuf=48k;/' nginx.conf")),
+            *FILES, ("server", "sed -i 's/listen 80/listen 80 sndbuf=48k/' nginx.conf")),
         server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=6,
         why="nginx's listen has sndbuf=48k, the BDP is 375 kB", watch=both(80, TAKES, SMALL_SNDBUF),
     )),

@@ -57,6 +57,8 @@ pub struct Answered<'o, 'r> {
     pub is_pool: bool,
     /// Its connections come and go so slowly that one of them is open for longer than a short look.
     pub turns_slowly: bool,
+    /// Has ended and another one was opened, or was opened and another one has ended.
+    pub is_replaced: bool,
     /// Follows a connection that was changed alone, and has ended: so will this one.
     pub is_followed: bool,
 }
@@ -157,6 +159,7 @@ impl<'r> Observed<'r> {
         Answered {
             is_pool: self.is_pool(case.track()),
             turns_slowly: self.turns_slowly(case.track()),
+            is_replaced: self.is_replaced(case.track()),
             is_followed: false,
             case,
             report,
@@ -176,6 +179,16 @@ impl<'r> Observed<'r> {
         let turns = sum.opened.max(sum.went) as f64;
         let seconds = self.recording.ended.since(self.began).as_secs_f64();
         turns > 0.0 && turns * SLOW_TURN.as_secs_f64() < seconds
+    }
+
+    /// Whether it came or went while it was recorded, and its process has another connection of the
+    /// service before or after it.
+    fn is_replaced(&self, track: &Track) -> bool {
+        let sum = self.turnover(track);
+        match track.ended {
+            true => sum.opened > 0,
+            false => sum.went > 0 && !track.was_open_at(self.recording.first_look()),
+        }
     }
 
     /// Turnover of a connection's service in the owning process.
@@ -267,7 +280,7 @@ impl Answered<'_, '_> {
 
     /// Whether its connections come and go: several were seen, or are known to have been.
     pub(crate) fn comes_and_goes(&self) -> bool {
-        self.case.connections() > 1 || self.is_followed
+        self.case.connections() > 1 || self.is_replaced || self.is_followed
     }
 
     /// Its samples as one timeline.
@@ -321,6 +334,28 @@ mod tests {
             interface: None,
             options_error: None,
         }
+    }
+
+    #[test]
+    fn a_connection_is_replaced_where_another_one_takes_its_place() {
+        let check = |tracks: &[(u64, bool)], expected: bool| {
+            let flows = tracks.iter().zip(1..);
+            let flows =
+                flows.map(|((first_s, ended), cookie)| track(cookie, Some(7), *first_s, *ended));
+            let recording = Recording {
+                flows: flows.collect(),
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let found = observed.is_replaced(&recording.flows[0]);
+            assert_eq!(found, expected, "{tracks:?}");
+        };
+        check(&[(0, true), (3, false)], true);
+        check(&[(3, false), (0, true)], true);
+        // The first or the last one, and what stays beside others that come and go.
+        check(&[(3, false), (4, false)], false);
+        check(&[(0, true), (0, true)], false);
+        check(&[(0, false), (1, true), (3, false)], false);
     }
 
     #[test]
