@@ -1,5 +1,6 @@
 //! Input of the rules, and their answer.
 
+use core::cell::OnceCell;
 use core::time::Duration;
 
 use base::FlowSample;
@@ -163,6 +164,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         shares_process,
         hosts_answer_elsewhere,
         sender_side: Side::Local,
+        at_one_rate: OnceCell::new(),
     };
     let reverse = View {
         sender: remote,
@@ -175,6 +177,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         shares_process,
         hosts_answer_elsewhere,
         sender_side: Side::Remote,
+        at_one_rate: OnceCell::new(),
     };
     if local_sends_most(local, remote) {
         (forward, reverse)
