@@ -123,12 +123,12 @@ impl Analysis {
         self.summary.bytes += u64::from(packet.original_bytes);
         self.pass(packet.at);
         match packet::look(packet) {
-            Found::Segment(segment) => {
+            Found::Segment(mut segment) => {
                 self.summary.tcp_packets += 1;
                 self.budget.earn();
                 let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
                 self.summary.cut_packets += u64::from(is_cut);
-                self.handle_segment(&segment);
+                self.handle_segment(&mut segment);
             }
             Found::Fragment => self.summary.fragments += 1,
             Found::Other => self.summary.other_packets += 1,
@@ -151,7 +151,7 @@ impl Analysis {
         }
     }
 
-    fn handle_segment(&mut self, segment: &Segment) {
+    fn handle_segment(&mut self, segment: &mut Segment) {
         let found = self.table.find(&segment.key);
         let found = found.filter(|&at| match begins_anew(self.table.flow(at), segment) {
             true => {

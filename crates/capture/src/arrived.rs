@@ -56,6 +56,9 @@ impl Arrived {
 
     /// Everything up to `una` has arrived in order.
     pub(crate) fn pass(&mut self, una: u64) {
+        if self.ranges.is_empty() {
+            return;
+        }
         let whole = self.ranges.partition_point(|range| range.1 <= una);
         for (from, to) in self.ranges.drain(..whole) {
             self.bytes -= to - from;

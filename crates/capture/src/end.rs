@@ -92,9 +92,9 @@ impl End {
     /// no sender repeats so soon is taken for it.
     pub(crate) fn is_twice(&mut self, segment: &Segment) -> bool {
         let same = self.last.is_some_and(|last| {
-            let soon = segment.at.since(last.at).as_nanos() < u128::from(TWICE_MAX_NANOS);
-            soon && last.ident == segment.ident
-                && last.seq == segment.seq
+            last.seq == segment.seq
+                && last.ident == segment.ident
+                && segment.at.nanos_since(last.at) < TWICE_MAX_NANOS
                 && last.ack == segment.ack
                 && last.flags == segment.flags
                 && last.window == segment.window
@@ -130,6 +130,25 @@ impl End {
     /// Its ACK as the sender at the other end will have it.
     pub(crate) fn ack_of(&self, segment: &Segment, other: &Self) -> Option<Ack> {
         let una = other.sender.offset(segment.ack)?;
+        let (sacked, is_dsack) = match segment.sack.iter().len() {
+            0 => (Sacked::default(), false),
+            _ => Self::sacked_of(segment, other, una),
+        };
+        Some(Ack {
+            at: segment.at,
+            una,
+            window: self.window_of(segment, other),
+            unscaled: segment.window,
+            carries_data: segment.payload_bytes > 0,
+            sacked,
+            is_dsack,
+            echoes_mark: segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN),
+        })
+    }
+
+    /// What the SACK blocks of an ACK up to `una` name behind it, and whether the first of them
+    /// tells of data that came twice.
+    fn sacked_of(segment: &Segment, other: &Self, una: u64) -> (Sacked, bool) {
         let span = |(from, to): (SeqNum, SeqNum)| {
             let (from, to) = (
                 other.sender.offset(from.number())?,
@@ -148,16 +167,7 @@ impl End {
         for (slot, block) in sacked.iter_mut().zip(behind.filter(|block| block.0 >= una)) {
             *slot = block;
         }
-        Some(Ack {
-            at: segment.at,
-            una,
-            window: self.window_of(segment, other),
-            unscaled: segment.window,
-            carries_data: segment.payload_bytes > 0,
-            sacked,
-            is_dsack,
-            echoes_mark: segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN),
-        })
+        (sacked, is_dsack)
     }
 
     /// In bytes, where the scale is known. The window of a SYN is never scaled (RFC 7323), and none

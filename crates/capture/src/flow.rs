@@ -155,13 +155,12 @@ impl Flow {
     }
 
     /// A packet of it; looks are taken from `budget`.
-    pub(crate) fn handle(&mut self, segment: &Segment, budget: &mut LookBudget) {
-        let mut segment = *segment;
+    pub(crate) fn handle(&mut self, segment: &mut Segment, budget: &mut LookBudget) {
         if segment.at < self.last {
             self.steps_back += 1;
             segment.at = self.last;
         }
-        if self.ends[segment.from].is_twice(&segment) {
+        if self.ends[segment.from].is_twice(segment) {
             self.twice += 1;
             return;
         }
@@ -169,15 +168,15 @@ impl Flow {
         self.last = segment.at;
         self.packets += 1;
         self.deliver(segment.at);
-        self.take_stamps(&segment);
+        self.take_stamps(segment);
         if segment.has(TcpFlags::SYN) {
-            self.take_syn(&segment);
+            self.take_syn(segment);
         } else {
-            self.take_handshake(&segment);
+            self.take_handshake(segment);
         }
-        self.take_data(&segment);
+        self.take_data(segment);
         if segment.has(TcpFlags::ACK) {
-            self.take_ack(&segment);
+            self.take_ack(segment);
         }
         // Who does not know the numbers resets nothing (RFC 5961).
         self.is_reset |= segment.has(TcpFlags::RST)
@@ -320,7 +319,8 @@ impl Flow {
         let delay = other.near.delay(segment.at);
         let blurred = !delay.is_zero() && !other.near.echoes();
         other.sender.waits.is_far = !delay.is_zero();
-        other.sender.waits.blur = if blurred { delay / 16 } else { Duration::ZERO };
+        let blur = if blurred { delay / 16 } else { Duration::ZERO };
+        other.sender.waits.blur_nanos = blur.as_nanos() as u64;
         if delay.is_zero() && other.underway.is_empty() {
             other.sender.on_ack(&ack);
         } else {
@@ -445,8 +445,11 @@ impl Flow {
     /// Records the limit of the sender of `end` for the open looks.
     fn tell(&mut self, end: usize, held: &Held) {
         let Some(looks) = &mut self.looks else { return };
-        let cwnd = self.ends[end].sender.waits.cwnd;
         let Looks { told, open, spare } = &mut looks[end];
+        if open.is_empty() {
+            return;
+        }
+        let cwnd = self.ends[end].sender.waits.cwnd;
         for mut sample in open.drain(..) {
             look::tell(Arc::make_mut(&mut sample), held, cwnd);
             *spare = told.push_in_exchange(sample).or(spare.take());

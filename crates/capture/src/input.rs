@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-/// A buffer of so many bytes is right for a file that is read to its end.
-pub const BUFFER_BYTES: usize = 1 << 20;
+/// A buffer of so many bytes is right for a file that is read to its end: a decompressor takes as
+/// much at a time, and who reads packets asks for more, which then passes by the buffer.
+pub const BUFFER_BYTES: usize = 64 << 10;
 /// First bytes of a compressed file (RFC 1952, RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -51,7 +52,8 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Input from a file or a pipe, of any compression.
+    /// Input from a file or a pipe, of any compression; `reader` has a buffer of
+    /// [`BUFFER_BYTES`].
     ///
     /// # Errors
     /// Where its first bytes cannot be read, or are not those of the compression that they begin.
@@ -61,7 +63,7 @@ impl Input {
             reader,
             read: Arc::clone(&read),
         };
-        let mut raw = with_whole_start(BufReader::with_capacity(BUFFER_BYTES, counted))?;
+        let mut raw = with_whole_start(counted)?;
         let start = raw.fill_buf()?;
         let reader: Box<dyn BufRead> = if start.starts_with(&GZIP) {
             decompressed("gzip", MultiGzDecoder::new(raw))?
@@ -171,6 +173,17 @@ impl Read for Counted {
         let bytes = self.reader.read(buffer)?;
         self.read.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(bytes)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.reader.consume(bytes);
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 

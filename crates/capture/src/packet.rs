@@ -49,11 +49,9 @@ fn address(bits: u128) -> IpAddr {
         .map_or(address.into(), Ipv4Addr::into)
 }
 
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
-    }
+/// As mapped to IPv6.
+fn mapped(address: Ipv4Addr) -> u128 {
+    0xffff_0000_0000 | u128::from(address.to_bits())
 }
 
 /// Options of a SYN.
@@ -111,13 +109,15 @@ pub(crate) fn look(packet: &CapturedPacket<'_>) -> Found {
             Found::Other
         };
     };
-    let found = look_at(packet, ip);
-    match found {
-        Outer::Found(found) => found,
-        Outer::Tunnel(inner) => match look_at(packet, inner) {
-            Outer::Found(found) => found,
-            Outer::Tunnel(_) => Found::Other,
-        },
+    let mut inside = inside(packet, ip);
+    if let Inside::Tunnel(inner) = inside {
+        inside = self::inside(packet, inner);
+    }
+    match inside {
+        Inside::Tcp(ip, ip_bytes) => segment(packet, &ip, ip_bytes).unwrap_or(Found::Unreadable),
+        Inside::Fragment => Found::Fragment,
+        Inside::Tunnel(_) | Inside::Other => Found::Other,
+        Inside::Unreadable => Found::Unreadable,
     }
 }
 
@@ -134,26 +134,30 @@ const fn ends_in_link_header(packet: &CapturedPacket<'_>) -> bool {
     packet.bytes.len() < least
 }
 
-enum Outer<'a> {
-    Found(Found),
+/// What an IP packet carries.
+enum Inside<'a> {
+    /// A segment, in an IP packet of this many bytes.
+    Tcp(IpPacket<'a>, usize),
     Tunnel(&'a [u8]),
+    Fragment,
+    Other,
+    Unreadable,
 }
 
-fn look_at<'a>(packet: &CapturedPacket<'a>, bytes: &'a [u8]) -> Outer<'a> {
+fn inside<'a>(packet: &CapturedPacket<'a>, bytes: &'a [u8]) -> Inside<'a> {
     let Ok(ip) = IpPacket::parse(bytes) else {
-        return Outer::Found(Found::Unreadable);
+        return Inside::Unreadable;
     };
     if ip.is_fragment() {
-        return Outer::Found(Found::Fragment);
+        return Inside::Fragment;
     }
     if ip.protocol() != protocol::TCP {
-        let inner = tunnelled(&ip);
-        return inner.map_or(Outer::Found(Found::Other), Outer::Tunnel);
+        return tunnelled(&ip).map_or(Inside::Other, Inside::Tunnel);
     }
     let behind = packet.bytes.len() - bytes.len();
     let on_the_wire = (packet.original_bytes as usize).saturating_sub(behind);
-    let found = segment(packet, &ip, ip_bytes(bytes, &ip, on_the_wire));
-    Outer::Found(found.unwrap_or(Found::Unreadable))
+    let ip_bytes = ip_bytes(bytes, &ip, on_the_wire);
+    Inside::Tcp(ip, ip_bytes)
 }
 
 /// Bytes of the IP packet: those of GSO packets above 64 KiB stand in no header.
@@ -230,14 +234,25 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
     }
     let half = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
     let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
-    let source = (bits(ip.source()), half(0));
-    let destination = (bits(ip.destination()), half(2));
+    let (source, destination, ident) = match ip {
+        IpPacket::V4(ip) => {
+            let ends = (mapped(ip.source()), mapped(ip.destination()));
+            (ends.0, ends.1, ip.identification())
+        }
+        IpPacket::V6(ip) => (ip.source().to_bits(), ip.destination().to_bits(), 0),
+    };
+    let (source, destination) = ((source, half(0)), (destination, half(2)));
     let (from, low, high) = match source.cmp(&destination) {
         Ordering::Less => (0, source, destination),
         Ordering::Greater => (1, destination, source),
         Ordering::Equal => return Some(Found::Other),
     };
-    let mut segment = Segment {
+    let Options {
+        timestamps,
+        sack,
+        syn,
+    } = Options::read(options);
+    Some(Found::Segment(Segment {
         at: packet.at,
         key: Key {
             addresses: [low.0, high.0],
@@ -250,33 +265,40 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
         flags: TcpFlags::from_bits(half(12)),
         window: half(14),
         payload_bytes: payload_bytes as u32,
-        ident: match ip {
-            IpPacket::V4(ip) => ip.identification(),
-            IpPacket::V6(_) => 0,
-        },
-        timestamps: None,
-        sack: SackBlocks::default(),
-        syn: SynOptions::default(),
-    };
-    read_options(options, &mut segment);
-    Some(Found::Segment(segment))
+        ident,
+        timestamps,
+        sack,
+        syn,
+    }))
 }
 
-fn read_options(options: &[u8], segment: &mut Segment) {
-    // What nearly every segment has.
-    if let [1, 1, 8, 10, a, b, c, d, e, f, g, h] = *options {
-        let value = u32::from_be_bytes([a, b, c, d]);
-        segment.timestamps = Some((value, u32::from_be_bytes([e, f, g, h])));
-        return;
-    }
-    for option in TcpOptions::new(options) {
-        match option {
-            TcpOption::Timestamps { value, echo } => segment.timestamps = Some((value, echo)),
-            TcpOption::Sack(blocks) => segment.sack = blocks,
-            TcpOption::Mss(bytes) => segment.syn.mss = Some(bytes),
-            TcpOption::WindowScale(shift) => segment.syn.scale = Some(shift.min(14)),
-            TcpOption::SackPermitted => segment.syn.sack = true,
-            _ => {}
+/// The options of a segment that matter.
+#[derive(Default)]
+struct Options {
+    timestamps: Option<(u32, u32)>,
+    sack: SackBlocks,
+    syn: SynOptions,
+}
+
+impl Options {
+    fn read(bytes: &[u8]) -> Self {
+        let mut read = Self::default();
+        // What nearly every segment has.
+        if let [1, 1, 8, 10, a, b, c, d, e, f, g, h] = *bytes {
+            let value = u32::from_be_bytes([a, b, c, d]);
+            read.timestamps = Some((value, u32::from_be_bytes([e, f, g, h])));
+            return read;
         }
+        for option in TcpOptions::new(bytes) {
+            match option {
+                TcpOption::Timestamps { value, echo } => read.timestamps = Some((value, echo)),
+                TcpOption::Sack(blocks) => read.sack = blocks,
+                TcpOption::Mss(bytes) => read.syn.mss = Some(bytes),
+                TcpOption::WindowScale(shift) => read.syn.scale = Some(shift.min(14)),
+                TcpOption::SackPermitted => read.syn.sack = true,
+                _ => {}
+            }
+        }
+        read
     }
 }

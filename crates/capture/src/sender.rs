@@ -30,7 +30,7 @@ const PLAIN_SEGMENT_MAX: u32 = 1460;
 /// where the numbers went on, or another connection has the same ends.
 const STRAYS_MAX: u32 = 8;
 /// A rate is measured over a round trip, and at least this long.
-const RATE_TIME_MIN: Duration = Duration::from_millis(1);
+const RATE_NANOS_MIN: u64 = 1_000_000;
 
 /// Offsets of the ranges that an ACK's SACK blocks name; empty ones fill the rest.
 pub(crate) type Sacked = [(u64, u64); SackBlocks::MAX];
@@ -114,7 +114,7 @@ pub(crate) struct Sender {
     pub(crate) last_ack: Option<Instant>,
     /// Up to when time was counted, and how much of it something was unacknowledged.
     clock: Option<Instant>,
-    busy: Duration,
+    busy_nanos: u64,
     /// When everything was acknowledged.
     idle_since: Option<Instant>,
     /// It has asked whether a closed window is open again since its last payload.
@@ -160,7 +160,7 @@ impl Sender {
             last_data: None,
             last_ack: None,
             clock: None,
-            busy: Duration::ZERO,
+            busy_nanos: 0,
             idle_since: None,
             probes: false,
             rate: RateMark::default(),
@@ -261,7 +261,7 @@ impl Sender {
 
     /// Time in which something was unacknowledged, or waited with nothing in flight.
     pub(crate) fn busy_time(&self) -> Duration {
-        self.busy + self.waits.busy
+        Duration::from_nanos(self.busy_nanos.saturating_add(self.waits.busy_nanos))
     }
 
     /// A SYN takes a number, behind which the payload begins.
@@ -291,10 +291,13 @@ impl Sender {
 
     /// Counts time up to `now`.
     pub(crate) fn pass(&mut self, now: Instant) {
-        if let Some(clock) = self.clock.filter(|_| self.flight_bytes() > 0 && self.hears) {
-            self.busy += now.since(clock);
+        let clock = *self.clock.get_or_insert(now);
+        if now > clock {
+            if self.flight_bytes() > 0 && self.hears {
+                self.busy_nanos += now.nanos_since(clock);
+            }
+            self.clock = Some(now);
         }
-        self.clock = self.clock.max(Some(now));
     }
 
     /// Payload leaves. Gives what the sender had waited for, where it is new.
@@ -379,7 +382,7 @@ impl Sender {
             .resolve(data, (mss, &self.rtt), flight, self.una)?;
         if flight.0 == 0 && held.cause != Cause::Application {
             let idle_from = self.idle_since.unwrap_or(held.from).max(held.from);
-            self.waits.busy += held.to.since(idle_from);
+            self.waits.busy_nanos += held.to.nanos_since(idle_from);
             held.idle_from = Some(idle_from);
         }
         Some(held)
@@ -460,7 +463,7 @@ impl Sender {
         }
         let clean = !first && is_seen && self.is_placed && !self.loss.is_repairing();
         if let Some(sent_at) = acked.sent_at.filter(|_| clean) {
-            self.rtt.sample(ack.at.since(sent_at));
+            self.rtt.sample(ack.at.nanos_since(sent_at));
         }
     }
 
@@ -484,11 +487,10 @@ impl Sender {
             self.rate.from = Some((now, delivered));
             return;
         };
-        let time = now.since(since);
-        if time < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
+        if now.nanos_since(since) < self.rtt.srtt_nanos().unwrap_or(0).max(RATE_NANOS_MIN) {
             return;
         }
-        let rate = Rate::of(delivered.saturating_sub(from), time);
+        let rate = Rate::of(delivered.saturating_sub(from), now.since(since));
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
         self.rate.from = Some((now, delivered));

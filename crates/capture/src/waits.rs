@@ -10,15 +10,15 @@ use crate::sender::{Ack, Data};
 
 /// A sender answers an ACK within this: it does so in the same interrupt, but looks of a capture
 /// and queues in front of it blur that.
-const PROMPT: (Duration, Duration) = (Duration::from_micros(100), Duration::from_micros(500));
+const PROMPT_NANOS: (u64, u64) = (100_000, 500_000);
 /// ... or within this share of a round trip.
-const PROMPT_SHARE: u32 = 16;
+const PROMPT_SHARE: u64 = 16;
 /// Nagle's algorithm holds a piece behind so few segments; more are a full window.
 const NAGLE_PKTS: u32 = 4;
 /// ... for at least this share of the shortest round trip, three parts of four.
-const NAGLE_SHARE: (u32, u32) = (3, 4);
+const NAGLE_SHARE: (u128, u128) = (3, 4);
 /// A program that waits leaves a part of a segment within so many round trips.
-const PARTIAL_RTTS: u32 = 3;
+const PARTIAL_RTTS: u64 = 3;
 /// A corked segment leaves by a timer of 200 ms, or of the retransmission timeout (Linux probes so
 /// late, `tcp_probe0_base`), earlier by this and later by that.
 const CORK_TIMER: Duration = Duration::from_millis(200);
@@ -63,8 +63,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn time(&self) -> Duration {
-        self.to.since(self.from)
+    pub(crate) const fn nanos(&self) -> u64 {
+        self.to.nanos_since(self.from)
     }
 }
 
@@ -125,19 +125,19 @@ pub(crate) struct Waits {
     tick: Instant,
     tick_pauses: u8,
     /// How late ACKs may be by what is known of the way to the sender.
-    pub(crate) blur: Duration,
+    pub(crate) blur_nanos: u64,
     /// The sender is not where the capture is: when it has an ACK, and with it more window, is
     /// estimated.
     pub(crate) is_far: bool,
     /// Time for which the sender waited with nothing in flight, and not for its program.
-    pub(crate) busy: Duration,
-    times: [Duration; CAUSES],
+    pub(crate) busy_nanos: u64,
+    times_nanos: [u64; CAUSES],
 }
 
 impl Waits {
     /// Time of the waits for it.
     pub(crate) const fn of(&self, cause: Cause) -> Duration {
-        self.times[cause as usize]
+        Duration::from_nanos(self.times_nanos[cause as usize])
     }
 
     /// Small segments left although earlier ones were not acknowledged: Nagle's algorithm is off.
@@ -178,7 +178,7 @@ impl Waits {
     /// An ACK has come; this many segments were out before. `opens`: the window was closed.
     pub(crate) fn acked(&mut self, ack: &Ack, flight_pkts: u32, acked_all: bool, opens: bool) {
         // An answer may follow its ACK at once.
-        let just_before = |old: &Trigger| ack.at.since(old.at) <= PROMPT.1;
+        let just_before = |old: &Trigger| ack.at.nanos_since(old.at) <= PROMPT_NANOS.1;
         let carries_data = |old: &Trigger| old.carries_data && just_before(old) && acked_all;
         let earlier = self.trigger;
         self.trigger = Some(Trigger {
@@ -207,23 +207,24 @@ impl Waits {
     ) -> Option<Held> {
         let last = self.last?;
         let is_small = !data.bytes.is_multiple_of(mss) && data.bytes < mss;
-        let prompt = rtt.srtt().unwrap_or_default() / PROMPT_SHARE;
-        let prompt = prompt.clamp(PROMPT.0, PROMPT.1) + self.blur;
+        let prompt = rtt.srtt_nanos().unwrap_or(0) / PROMPT_SHARE;
+        let prompt = prompt.clamp(PROMPT_NANOS.0, PROMPT_NANOS.1) + self.blur_nanos;
         let fresh = self
             .trigger
-            .filter(|trigger| trigger.at >= last.at && data.at.since(trigger.at) <= prompt);
+            .filter(|trigger| trigger.at >= last.at && data.at.nanos_since(trigger.at) <= prompt);
         if fresh.is_none() && is_small && flight.0 > 0 && self.small_end > una {
             self.hasty = self.hasty.saturating_add(1);
         }
         if data.at <= last.at {
             return None;
         }
-        let waited = data.at.since(last.at);
+        let waited = u128::from(data.at.nanos_since(last.at));
+        let min_rtt = u128::from(rtt.min_nanos().unwrap_or(0));
         let size = Size {
             wanted: data.bytes.min(mss),
             is_small,
             // An ACK of what left last takes a round trip.
-            is_late: waited * NAGLE_SHARE.1 >= rtt.min().unwrap_or_default() * NAGLE_SHARE.0,
+            is_late: waited * NAGLE_SHARE.1 >= min_rtt * NAGLE_SHARE.0,
         };
         let cause = match fresh {
             Some(trigger) => self.of_trigger(&last, &trigger, size, flight.1),
@@ -253,15 +254,20 @@ impl Waits {
     /// program that waits in between leaves such a part in each round trip (Linux holds one only
     /// behind another, `tcp_minshall_check`).
     fn had_more(&self, now: Instant, mss: u32, flight: u64, rtt: &Rtt) -> bool {
-        let lately = rtt.srtt().unwrap_or(CORK_TIMER) * PARTIAL_RTTS;
-        let has_parts = self.partial_at.is_some_and(|at| now.since(at) <= lately);
-        self.last
-            .is_some_and(|last| last.is_full(mss) && (!last.is_pushed || flight == 0 || !has_parts))
+        let srtt = rtt.srtt_nanos().unwrap_or(CORK_TIMER.as_nanos() as u64);
+        let lately = srtt.saturating_mul(PARTIAL_RTTS);
+        let has_parts = || {
+            self.partial_at
+                .is_some_and(|at| now.nanos_since(at) <= lately)
+        };
+        self.last.is_some_and(|last| {
+            last.is_full(mss) && (!last.is_pushed || flight == 0 || !has_parts())
+        })
     }
 
     /// Whether the other end's window let nothing out for most of the time between two segments.
     fn was_shut_most(&self, last: Instant, now: Instant) -> bool {
-        self.opened > last && self.opened.since(last) >= now.since(self.opened)
+        self.opened > last && self.opened.nanos_since(last) >= now.nanos_since(self.opened)
     }
 
     fn of_trigger(&self, last: &Sent, trigger: &Trigger, size: Size, flight_pkts: u32) -> Cause {
@@ -301,7 +307,7 @@ impl Waits {
         let timeout = rtt.srtt().map_or(CORK_TIMER, |_| rtt.rto());
         let timeout = timeout.clamp(CORK_TIMER, CORK_TIMER * 2);
         let is_long = (timeout - CORK_BLUR.0..=timeout + CORK_BLUR.1).contains(&waited)
-            && waited + TICK_BLUR + self.blur >= CORK_TIMER;
+            && waited + TICK_BLUR + Duration::from_nanos(self.blur_nanos) >= CORK_TIMER;
         let is_exact = waited.abs_diff(CORK_TIMER) <= EXACT || waited.abs_diff(timeout) <= EXACT;
         // The first one has none before it.
         let is_first = self.tick_pauses == 0;
@@ -325,7 +331,7 @@ impl Waits {
     }
 
     fn count(&mut self, held: &Held) {
-        self.times[held.cause as usize] += held.time();
+        self.times_nanos[held.cause as usize] += held.nanos();
     }
 
     /// The limit that shows before more is sent, with `flight` bytes in flight; `usable` is what
@@ -422,7 +428,7 @@ mod tests {
         let millis = Duration::from_millis;
         let mut far = Rtt::default();
         for _ in 0..30 {
-            far.sample(millis(40));
+            far.sample(40_000_000);
         }
         let near = Rtt::default();
         assert_eq!(cause(millis(204), &near), Some(Cause::Cork));

@@ -1,5 +1,6 @@
 //! Input of the rules, and their answer.
 
+use core::cell::OnceCell;
 use core::time::Duration;
 
 use base::FlowSample;
@@ -169,6 +170,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         hosts_answer_elsewhere,
         seen_alike,
         sender_side: Side::Local,
+        at_one_rate: OnceCell::new(),
     };
     let reverse = View {
         sender: remote,
@@ -182,6 +184,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         hosts_answer_elsewhere,
         seen_alike,
         sender_side: Side::Remote,
+        at_one_rate: OnceCell::new(),
     };
     if local_sends_most(local, remote) {
         (forward, reverse)

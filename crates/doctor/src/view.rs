@@ -1,6 +1,7 @@
 //! One direction of a flow, as the rules see it: who sends, who receives, and what follows.
 
 use base::{FlowSample, Instant, Rate, Source};
+use core::cell::OnceCell;
 use core::time::Duration;
 
 use crate::case::Place;
@@ -29,7 +30,7 @@ pub(crate) fn least_pause(sender: &Timeline) -> Option<Duration> {
 }
 
 /// The sender and the receiver of the payload, each as far as it was visible.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) sender: Option<&'a Timeline>,
     pub(crate) receiver: Option<&'a Timeline>,
@@ -49,6 +50,9 @@ pub(crate) struct View<'a> {
     pub(crate) seen_alike: Duration,
     /// Side on which the sender is, for the caller.
     pub(crate) sender_side: Side,
+    /// Answer of [`arrives_at_one_rate`](crate::rules::steady::arrives_at_one_rate), for which
+    /// several rules ask: it takes many connections beside this one to find it.
+    pub(crate) at_one_rate: OnceCell<bool>,
 }
 
 impl View<'_> {

@@ -104,6 +104,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// The protocol that it carries, behind the extension headers of IPv6; see [`protocol`].
+    #[inline]
     #[must_use]
     pub const fn protocol(&self) -> u8 {
         match self {
@@ -113,6 +114,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// The payload, truncated where the bytes end early.
+    #[inline]
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         match self {
@@ -122,6 +124,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Bytes of its headers, extension headers of IPv6 included.
+    #[inline]
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
         match self {
@@ -132,6 +135,7 @@ impl<'a> IpPacket<'a> {
 
     /// Length of the whole packet from its header. A length of 0, which Linux gives to GSO packets
     /// above 64 KiB, means all bytes present.
+    #[inline]
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
         match self {
@@ -159,6 +163,7 @@ impl<'a> IpPacket<'a> {
     }
 
     /// Whether it is one of several fragments.
+    #[inline]
     #[must_use]
     pub const fn is_fragment(&self) -> bool {
         match self {

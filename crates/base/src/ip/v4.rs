@@ -7,36 +7,41 @@ use super::Ecn;
 use crate::checksum::Checksum;
 use crate::parse::{ParseError, ParseErrorKind, be16, require, set_be16};
 
+const HEADER_BYTES_MIN: usize = 20;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
 /// An IPv4 packet, seen in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Packet<'a> {
+    /// The header without its options.
+    fixed: &'a [u8; HEADER_BYTES_MIN],
     /// At least the header.
     bytes: &'a [u8],
 }
 
 impl<'a> Ipv4Packet<'a> {
     /// Bytes of a header without options.
-    pub const HEADER_BYTES_MIN: usize = 20;
+    pub const HEADER_BYTES_MIN: usize = HEADER_BYTES_MIN;
 
     /// Sees `bytes`, which begin with the header; see [`super::IpPacket::parse`].
     ///
     /// # Errors
     /// What is wrong, and where. The header checksum is not looked at.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        require(bytes, Self::HEADER_BYTES_MIN)?;
+        let Some(fixed) = bytes.first_chunk() else {
+            return Err(ParseError::too_short(HEADER_BYTES_MIN));
+        };
         let error = |at, kind| Err(ParseError { at, kind });
-        if bytes[0] >> 4 != 4 {
-            return error(0, ParseErrorKind::Version(bytes[0] >> 4));
+        if fixed[0] >> 4 != 4 {
+            return error(0, ParseErrorKind::Version(fixed[0] >> 4));
         }
-        let header = usize::from(bytes[0] & 0xf) * 4;
+        let header = usize::from(fixed[0] & 0xf) * 4;
         if header < Self::HEADER_BYTES_MIN {
             return error(0, ParseErrorKind::Length(header as u32));
         }
         require(bytes, header)?;
-        let total = be16(bytes, 2);
+        let total = be16(fixed, 2);
         if total != 0 && usize::from(total) < header {
             return error(2, ParseErrorKind::Length(total.into()));
         }
@@ -45,38 +50,44 @@ impl<'a> Ipv4Packet<'a> {
             total => total.min(bytes.len()),
         };
         Ok(Self {
+            fixed,
             bytes: &bytes[..end],
         })
     }
 
     /// Source address.
+    #[inline]
     #[must_use]
     pub const fn source(&self) -> Ipv4Addr {
-        address(self.bytes, 12)
+        address(self.fixed, 12)
     }
 
     /// To whom.
+    #[inline]
     #[must_use]
     pub const fn destination(&self) -> Ipv4Addr {
-        address(self.bytes, 16)
+        address(self.fixed, 16)
     }
 
     /// Protocol of the payload; see [`super::protocol`].
+    #[inline]
     #[must_use]
     pub const fn protocol(&self) -> u8 {
-        self.bytes[9]
+        self.fixed[9]
     }
 
     /// Bytes of the header with its options.
+    #[inline]
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
-        (self.bytes[0] & 0xf) as usize * 4
+        (self.fixed[0] & 0xf) as usize * 4
     }
 
     /// Bytes of the packet; see [`super::IpPacket::total_bytes`].
+    #[inline]
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
-        match be16(self.bytes, 2) {
+        match be16(self.fixed, 2) {
             0 => self.bytes.len(),
             total => total as usize,
         }
@@ -85,43 +96,46 @@ impl<'a> Ipv4Packet<'a> {
     /// The differentiated services code point, 0 to 63 (RFC 2474).
     #[must_use]
     pub const fn dscp(&self) -> u8 {
-        self.bytes[1] >> 2
+        self.fixed[1] >> 2
     }
 
     /// Its congestion notification.
     #[must_use]
     pub const fn ecn(&self) -> Ecn {
-        Ecn::from_bits(self.bytes[1])
+        Ecn::from_bits(self.fixed[1])
     }
 
     /// The number that its fragments share.
+    #[inline]
     #[must_use]
     pub const fn identification(&self) -> u16 {
-        be16(self.bytes, 4)
+        be16(self.fixed, 4)
     }
 
     /// Routers must not fragment it.
     #[must_use]
     pub const fn dont_fragment(&self) -> bool {
-        be16(self.bytes, 6) & DONT_FRAGMENT != 0
+        be16(self.fixed, 6) & DONT_FRAGMENT != 0
     }
 
     /// It is not the last fragment.
+    #[inline]
     #[must_use]
     pub const fn more_fragments(&self) -> bool {
-        be16(self.bytes, 6) & MORE_FRAGMENTS != 0
+        be16(self.fixed, 6) & MORE_FRAGMENTS != 0
     }
 
     /// Offset of this payload in the original datagram, in bytes.
+    #[inline]
     #[must_use]
     pub const fn fragment_offset(&self) -> u32 {
-        (be16(self.bytes, 6) & 0x1fff) as u32 * 8
+        (be16(self.fixed, 6) & 0x1fff) as u32 * 8
     }
 
     /// Routers that it may still pass.
     #[must_use]
     pub const fn time_to_live(&self) -> u8 {
-        self.bytes[8]
+        self.fixed[8]
     }
 
     /// Whether the header checksum is right.
@@ -138,6 +152,7 @@ impl<'a> Ipv4Packet<'a> {
     }
 
     /// The payload, truncated where the bytes end early.
+    #[inline]
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_bytes()..]

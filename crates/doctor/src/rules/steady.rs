@@ -25,6 +25,10 @@ use crate::view::View;
 /// in a queue, or was dropped. A policer passes some of it, for as long as it has tokens; what a
 /// program, a buffer or a window lets out at once arrives at once.
 pub(crate) fn arrives_at_one_rate(view: &View<'_>) -> bool {
+    *view.at_one_rate.get_or_init(|| is_at_one_rate(view))
+}
+
+fn is_at_one_rate(view: &View<'_>) -> bool {
     let is_so = || {
         let sender = view.sender?;
         let mss = f64::from(sender.mss_bytes()?);
@@ -55,7 +59,7 @@ pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
-/// Bytes sent and arrived in each round trip, of one connection or of several.
+/// Bytes that one connection or several had sent, and that had arrived, at times a round trip apart.
 struct Rounds {
     sent: Vec<f64>,
     arrived: Vec<f64>,
@@ -64,20 +68,21 @@ struct Rounds {
 impl Rounds {
     fn of(sender: &Timeline, times: &[Instant]) -> Option<Self> {
         Some(Self {
-            sent: counted_between(sender.courses.sent(sender), times)?,
-            arrived: counted_between(sender.courses.arrived(sender), times)?,
+            sent: counted_by(sender.courses.sent(sender), times)?,
+            arrived: counted_by(sender.courses.arrived(sender), times)?,
         })
     }
 
     /// With what others sent in the same time: they share what the path carries.
-    fn with<'v>(self, others: impl Iterator<Item = &'v Timeline>, times: &[Instant]) -> Self {
-        others
-            .filter_map(|other| Self::of(other, times))
-            .fold(self, |mut all, other| {
-                add(&mut all.sent, &other.sent);
-                add(&mut all.arrived, &other.arrived);
-                all
-            })
+    fn with<'v>(mut self, others: impl Iterator<Item = &'v Timeline>, times: &[Instant]) -> Self {
+        for other in others {
+            let (sent, arrived) = (other.courses.sent(other), other.courses.arrived(other));
+            if !sent.is_empty() && !arrived.is_empty() {
+                add_course(&mut self.sent, sent, times);
+                add_course(&mut self.arrived, arrived, times);
+            }
+        }
+        self
     }
 
     fn keep_excess(&self) -> Option<bool> {
@@ -94,20 +99,15 @@ impl Rounds {
     /// sender after a round trip.
     fn passed_of_excess(&self) -> Option<Vec<f64>> {
         let usual = |counts: &[f64]| Some(median(counts)).filter(|median| *median > 0.0);
-        let (usually_sent, usually_arrived) = (usual(&self.sent)?, usual(&self.arrived)?);
-        let rounds = self.sent.iter().zip(self.arrived.windows(2));
+        let (sent, arrived) = (differences(&self.sent), differences(&self.arrived));
+        let (usually_sent, usually_arrived) = (usual(&sent)?, usual(&arrived)?);
+        let rounds = sent.iter().zip(arrived.windows(2));
         let passed = rounds.filter_map(|(sent, arrived)| {
             let excess = sent / usually_sent - 1.0;
             let more = arrived[0].max(arrived[1]) / usually_arrived - 1.0;
             (excess >= EXCESS_SENT).then_some(more / excess)
         });
         Some(passed.collect())
-    }
-}
-
-fn add(sums: &mut [f64], counts: &[f64]) {
-    for (sum, count) in sums.iter_mut().zip(counts) {
-        *sum += count;
     }
 }
 
@@ -216,17 +216,14 @@ fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> 
     if times.len() < enough {
         return None;
     }
-    let delivered = |of: &Timeline| counted_between(of.courses.delivered(of), times);
-    let alone = delivered(sender)?;
+    let alone = counted_by(sender.courses.delivered(sender), times)?;
     let mut together = alone.clone();
     for other in to_same_host(view, sender) {
-        if let Some(counts) = delivered(other) {
-            add(&mut together, &counts);
-        }
+        add_course(&mut together, other.courses.delivered(other), times);
     }
-    let spread = |counts: &[f64]| {
+    let spread = |counted: &[f64]| {
         let spans = times.windows(2).map(|pair| pair[1].since(pair[0]));
-        let rates = counts.iter().zip(spans);
+        let rates = differences(counted).into_iter().zip(spans);
         spread_of(rates.map(|(count, span)| count / span.as_secs_f64()))
     };
     let least = spread(&alone)?.min(spread(&together)?);
@@ -383,22 +380,43 @@ fn course(timeline: &Timeline, read: impl Fn(&FlowSample) -> Option<u64>) -> Cou
 
 /// Differences of a counter between consecutive times; `None` where unknown.
 fn counted_between(course: &Course, times: &[Instant]) -> Option<Vec<f64>> {
-    let (first, last) = (course.first()?, course.last()?);
-    let start = *times.first()?;
-    let mut index = course.partition_point(|(at, _)| *at < start);
-    let counts = times.iter().map(|time| {
-        while course.get(index).is_some_and(|(at, _)| at < time) {
-            index += 1;
+    counted_by(course, times).map(|counted| differences(&counted))
+}
+
+/// A counter at each of these times; `None` where unknown.
+fn counted_by(course: &Course, times: &[Instant]) -> Option<Vec<f64>> {
+    let mut counted = vec![0.0; times.len()];
+    (!course.is_empty()).then(|| add_course(&mut counted, course, times))?;
+    Some(counted)
+}
+
+/// Adds a counter at each of these times, which are in order, to `sums`. It is taken to grow
+/// evenly from one look to the next, and not at all before the first and behind the last. Of
+/// thousands of connections each asks for those beside it, at thousands of times.
+fn add_course(sums: &mut [f64], course: &Course, times: &[Instant]) {
+    let (Some(first), Some(last)) = (course.first(), course.last()) else {
+        return;
+    };
+    let mut sums = times.iter().zip(sums).peekable();
+    while let Some((_, sum)) = sums.next_if(|(time, _)| **time <= first.0) {
+        *sum += first.1;
+    }
+    let from = sums.peek().map_or(last.0, |(time, _)| **time);
+    let known_from = course.partition_point(|(at, _)| *at < from).max(1) - 1;
+    for pair in course[known_from..].windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let slope = (after.1 - before.1) / after.0.nanos_since(before.0) as f64;
+        while let Some((time, sum)) = sums.next_if(|(time, _)| **time <= after.0) {
+            *sum += before.1 + slope * time.nanos_since(before.0) as f64;
         }
-        let (Some(before), Some(after)) = (index.checked_sub(1), course.get(index)) else {
-            return if index == 0 { first.1 } else { last.1 };
-        };
-        let before = course[before];
-        let part = time.since(before.0).as_secs_f64() / after.0.since(before.0).as_secs_f64();
-        before.1 + (after.1 - before.1) * part
-    });
-    let counts: Vec<f64> = counts.collect();
-    Some(counts.windows(2).map(|pair| pair[1] - pair[0]).collect())
+    }
+    for (_, sum) in sums {
+        *sum += last.1;
+    }
+}
+
+fn differences(values: &[f64]) -> Vec<f64> {
+    values.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 /// The mean of what was seen from each time to the next one, in seconds; that before it where

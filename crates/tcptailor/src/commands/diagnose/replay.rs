@@ -85,7 +85,8 @@ pub(crate) fn look(path: &Path, output: &Output) -> anyhow::Result<Look> {
 
 fn input(path: &Path) -> Result<Input, Problem> {
     let opened: io::Result<(Box<dyn BufRead>, Option<u64>)> = if path == Path::new(STDIN) {
-        Ok((Box::new(BufReader::new(io::stdin())), None))
+        let stdin = BufReader::with_capacity(capture::BUFFER_BYTES, io::stdin());
+        Ok((Box::new(stdin), None))
     } else {
         File::open(path).map(|file| {
             let bytes = file.metadata().ok().filter(|meta| meta.is_file());
