@@ -387,12 +387,10 @@ impl<A: App> World<A> {
 
     /// Forwards a packet from a router.
     fn forward(&mut self, node: usize, mut packet: Parcel) {
-        match packet.hop_limit.checked_sub(1).filter(|left| *left > 0) {
-            Some(left) => {
-                packet.hop_limit = left;
-                self.send(node, self.now, packet);
-            }
-            None => self.counts.lost += u64::from(packet.segments()),
+        if packet.take_hop() {
+            self.send(node, self.now, packet);
+        } else {
+            self.counts.lost += u64::from(packet.segments());
         }
     }
 

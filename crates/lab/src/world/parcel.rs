@@ -1,17 +1,37 @@
 //! Packets on their way, in memory that is used again.
 
-use core::ops::{Deref, DerefMut};
+use core::ops::Deref;
 
 use base::{Instant, WirePacket};
 use stack::{Body, Host, Packet, Payload};
 
-/// A packet on its way: queues move a pointer, not some hundred bytes.
+/// A packet on its way, with its size: queues move few bytes, and need no look at the packet.
 #[derive(Debug)]
-pub(super) struct Parcel(Box<Packet>);
+pub(super) struct Parcel {
+    packet: Box<Packet>,
+    segments: u32,
+    wire_bytes: u32,
+}
 
 impl Parcel {
     pub(super) fn new(packet: Packet) -> Self {
-        Self(Box::new(packet))
+        Self::of(Box::new(packet))
+    }
+
+    #[inline]
+    fn of(packet: Box<Packet>) -> Self {
+        Self {
+            segments: packet.segments(),
+            wire_bytes: u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX),
+            packet,
+        }
+    }
+
+    /// Counts a hop; false where its hop limit does not let it go on.
+    pub(super) fn take_hop(&mut self) -> bool {
+        let left = self.packet.hop_limit.saturating_sub(1);
+        self.packet.hop_limit = left;
+        left > 0
     }
 }
 
@@ -20,71 +40,67 @@ impl Deref for Parcel {
 
     #[inline]
     fn deref(&self) -> &Packet {
-        &self.0
-    }
-}
-
-impl DerefMut for Parcel {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Packet {
-        &mut self.0
+        &self.packet
     }
 }
 
 impl WirePacket for Parcel {
     #[inline]
     fn segments(&self) -> u32 {
-        Packet::segments(self)
+        self.segments
     }
 
     #[inline]
     fn wire_bytes(&self) -> u64 {
-        Packet::wire_bytes(self)
+        self.wire_bytes.into()
     }
 
     #[inline]
     fn largest_segment_bytes(&self) -> u32 {
-        Packet::largest_segment_bytes(self)
+        self.packet.largest_segment_bytes()
     }
 
     fn split_off(&mut self, at: u32) -> Self {
-        Self::new(Packet::split_off(self, at))
+        let rest = Self::of(self.packet.split_off(at));
+        self.segments = self.packet.segments();
+        self.wire_bytes -= rest.wire_bytes;
+        rest
     }
 
     fn duplicate(&self) -> Self {
-        Self::new(Packet::duplicate(self))
+        Self::of(self.packet.duplicate())
     }
 }
 
-/// The parcels that have arrived, as many as were ever on their way at once: what arrives leaves
-/// its memory to what is sent next, which costs half of what it takes to free and to allocate it.
+/// The memory of packets that have arrived, of as many as were ever on their way at once: it is
+/// left to what is sent next, which costs half of what it takes to free and to allocate it.
 #[derive(Debug, Default)]
 pub(super) struct Parcels {
-    arrived: Vec<Parcel>,
+    arrived: Vec<Box<Packet>>,
 }
 
 impl Parcels {
     /// The next packet that a host sends.
     #[inline]
     pub(super) fn pack(&mut self, now: Instant, host: &mut Host) -> Option<Parcel> {
-        let Some(mut parcel) = self.arrived.pop() else {
+        let Some(memory) = self.arrived.last_mut() else {
             return host.poll_transmit(now).map(Parcel::new);
         };
-        if host.poll_transmit_into(now, &mut parcel) {
-            return Some(parcel);
+        if !host.poll_transmit_into(now, memory) {
+            return None;
         }
-        self.arrived.push(parcel);
-        None
+        self.arrived.pop().map(Parcel::of)
     }
 
     /// Hands a packet to a host.
     #[inline]
     pub(super) fn unpack(&mut self, now: Instant, mut parcel: Parcel, host: &mut Host) {
-        host.handle_packet_in_place(now, &mut parcel);
-        // What was refused would keep its payload for as long as the parcel lies here.
-        if let Body::Tcp(segment) = &mut parcel.body {
+        let packet = &mut *parcel.packet;
+        host.handle_packet_in_place(now, packet);
+        // What was refused would keep its payload for as long as the packet lies here.
+        if let Body::Tcp(segment) = &mut packet.body {
             segment.payload = Payload::default();
         }
-        self.arrived.push(parcel);
+        self.arrived.push(parcel.packet);
     }
 }

@@ -242,15 +242,11 @@ impl Host {
     /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         self.fill_local_queue(now);
-        let Some(queued) = self.shared.outbox.pop_front() else {
-            self.shared.rewind_empty_outbox();
-            return None;
-        };
         let Queued {
             socket,
             bytes,
             packet,
-        } = queued;
+        } = self.shared.outbox.pop_front()?;
         self.on_dequeued(now, socket, bytes);
         Some(packet)
     }
@@ -260,7 +256,6 @@ impl Host {
     pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
         self.fill_local_queue(now);
         let Some(queued) = self.shared.outbox.front_mut() else {
-            self.shared.rewind_empty_outbox();
             return false;
         };
         core::mem::swap(packet, &mut queued.packet);
@@ -280,6 +275,9 @@ impl Host {
     /// A packet has left the local queue.
     #[inline]
     fn on_dequeued(&mut self, now: Instant, socket: Option<SocketId>, bytes: u32) {
+        if self.shared.outbox.is_empty() {
+            self.shared.rewind_outbox();
+        }
         // All others have moved up by a place.
         self.shared.batch += 1;
         self.shared.outbox_bytes -= u64::from(bytes);

@@ -194,7 +194,7 @@ impl Shared {
     /// processor's cache, not the next one of all that there were. Memory is given back after a
     /// storm: timers of all connections may fire at once, and the packets of each find room.
     #[inline]
-    pub(super) fn rewind_empty_outbox(&mut self) {
+    pub(super) fn rewind_outbox(&mut self) {
         self.outbox.clear();
         if self.outbox.capacity() > OUTBOX_KEPT {
             self.outbox = VecDeque::new();
