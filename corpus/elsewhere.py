@@ -1,4 +1,4 @@
-"""Situations of programs and routers that no rule was made with: asyncio, ffmpeg, darkhttpd, Twisted,
+"""Situations of programs and routers that no rule was made with: asyncio, ffmpeg, mini_httpd, Twisted,
 Wget2, gawk, players, keystrokes, git, short queues and buckets of a router.
 
 Labels were written down before any of them was run. They are captured at both ends and between.
@@ -14,7 +14,8 @@ from shaped import NC_SINK, NC_SOURCE, TWO_MOVES
 
 PY = "$PY $H/programs_elsewhere/elsewhere.py"
 ROUTED = {"router": True, "warm_up": 5, "look": 7}
-DARK = (("server", "exec darkhttpd $W --port 8080 --no-listing"),)
+MINI = (("server", "exec mini_httpd -D -u root -p 8080 -d $W -i $W/mini.pid"),)
+TWISTED = (("server", "exec twistd3 -no web --listen tcp:8080 --path $W"),)
 SHELL = (("server", "exec /usr/sbin/sshd -D -e -f $W/sshd_config"),)
 SSH = ("ssh -p 2222 -i key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
        "-o LogLevel=ERROR")
@@ -87,8 +88,8 @@ SITUATIONS = [
         watch=down(5000, PACED, HELD_BACK),
     ),
     Situation(
-        "real-player", program="darkhttpd", rate="40mbit", rtt="70ms", **{**ROUTED, "look": 14},
-        prepare=(("server", "head -c 900000 /dev/urandom > segment"),), server=DARK,
+        "real-player", program="twisted", rate="40mbit", rtt="70ms", **{**ROUTED, "look": 14},
+        prepare=(("server", "head -c 900000 /dev/urandom > segment"),), server=TWISTED, settle=2,
         client=from_client(f"{PY} segments http://$S:8080/segment 2"),
         why="900 kB each 2 s: the window restarts after each pause, and the BDP is 350 kB",
         watch=down(8080, RESTARTS, healthy(*TAKES.accept, also=("slow-start-after-idle",))),
@@ -100,8 +101,8 @@ SITUATIONS = [
         watch=both(5000, SHORT_QUEUE, SHORT_QUEUE),
     ),
     Situation(
-        "real-pfifo-12", program="darkhttpd", rate="300mbit", rtt="16ms", queue="2000p", **ROUTED,
-        prepare=(*FILES, *queue("lab0", "50mbit", 12)), server=DARK,
+        "real-pfifo-12", program="mini-httpd", rate="300mbit", rtt="16ms", queue="2000p", **ROUTED,
+        prepare=(*FILES, *queue("lab0", "50mbit", 12)), server=MINI,
         client=from_client("wget2 -qO /dev/null http://$S:8080/big"),
         why="a router's queue of 12 packets in front of 50 Mbit/s, whose BDP is 66 packets",
         watch=down(8080, SHORT_QUEUE, SHORT_QUEUE),
@@ -116,7 +117,7 @@ SITUATIONS = [
         "real-police-20k", program="wget2", rate="200mbit", rtt="30ms", queue="2000p", **ROUTED,
         prepare=(*FILES, ("router", POLICE.format(dev="far0", rate="3125 kbytes/second",
                                                   burst="20 kbytes"))),
-        server=DARK, client=from_client("wget2 -qO /dev/null http://$S:8080/big"),
+        server=TWISTED, settle=2, client=from_client("wget2 -qO /dev/null http://$S:8080/big"),
         why="what exceeds 25 Mbit/s is dropped on arrival, with a bucket of 20 kB",
         watch=down(8080, POLICED, POLICED),
     ),
@@ -130,7 +131,7 @@ SITUATIONS = [
     ),
     Situation(
         "real-urllib-slow", program="python", rate="60mbit", rtt="20ms", **{**ROUTED, "warm_up": 14},
-        prepare=FILES, server=DARK,
+        prepare=FILES, server=TWISTED, settle=2,
         client=from_client(f"{PY} download http://$S:8080/big 100000 0.2"),
         why="the client reads 100 kB five times a second, 4 of 60 Mbit/s",
         watch=down(8080, SLOW_READER, SLOW_READER),
@@ -164,8 +165,8 @@ SITUATIONS = [
         why="TCP_CORK is set once, and each message waits 200 ms", watch=both(5000, CORKED, CORKED),
     ),
     Situation(
-        "real-ab-short", program="darkhttpd", rate="50mbit", rtt="50ms", **ROUTED,
-        prepare=FILES, server=DARK,
+        "real-ab-short", program="mini-httpd", rate="50mbit", rtt="50ms", **ROUTED,
+        prepare=FILES, server=MINI,
         client=from_client("ab -q -c 6 -n 100000 http://$S:8080/page10k"),
         why="pages of 10 kB on new connections fit the initial window: round trips, no fault",
         watch=down(8080, PAGES, PAGES),
@@ -192,7 +193,7 @@ SITUATIONS = [
     ),
     Situation(
         "real-aria2-eight", program="aria2", rate="200mbit", rtt="25ms", queue="2000p", **ROUTED,
-        prepare=(*FILES, *bucket("lab0", "30mbit", "30kb", "150kb")), server=DARK,
+        prepare=(*FILES, *bucket("lab0", "30mbit", "30kb", "150kb")), server=TWISTED, settle=2,
         client=from_client("aria2c -q -x 8 -s 8 --file-allocation=none --allow-overwrite=true "
                            "-o got http://$S:8080/big"),
         why="eight connections share a router's 30 Mbit/s and a queue of 150 kB",
@@ -259,9 +260,112 @@ SITUATIONS = [
     ),
     Situation(
         "real-wget2-loss", program="wget2", rate="100mbit", rtt="35ms", **ROUTED, prepare=FILES,
-        path=("--loss", "0.3%"), server=DARK,
+        path=("--loss", "0.3%"), server=TWISTED, settle=2,
         client=from_client("wget2 -qO /dev/null http://$S:8080/big"),
         why="three packets of 1000 are lost, and CUBIC slows down",
         watch=down(8080, LOSS, healthy(*TAKES.accept, also=("random-loss",))),
     ),
+]
+
+MEMCACHED = (("server", "exec memcached -u root -l 0.0.0.0"),)
+PAGE = "wget2 -qO /dev/null http://$S:8080/big"
+SINK = (("server", "exec socat -u TCP-LISTEN:5000 /dev/null"),)
+SOURCE = from_client("socat -u /dev/zero TCP:$S:5000")
+
+
+def blocks(name, iperf, why, **path):
+    """iperf3 -b writes blocks whenever its rate allows, and no more than that."""
+    return Situation(
+        name, program="iperf3", **{"rtt": "30ms", **ROUTED, **path}, why=why,
+        server=(("server", "exec iperf3 -s"),),
+        client=from_client(f"iperf3 -c $S -t 100 {iperf}"), watch=both(5201, PACED, HELD_BACK),
+    )
+
+
+def short(name, rate, packets, rtt, **more):
+    return Situation(
+        name, program="socat", rate="400mbit", rtt=rtt, queue="2000p", **{**ROUTED, **more},
+        prepare=queue("far0", rate, packets), server=SINK, client=SOURCE,
+        why=f"a router's queue of {packets} packets in front of {rate}",
+        watch=both(5000, SHORT_QUEUE, SHORT_QUEUE),
+    )
+
+
+def polls(name, pause, rtt):
+    return Situation(
+        name, program="memcached", rate="50mbit", rtt=rtt, **ROUTED, server=MEMCACHED, settle=1,
+        client=from_client(f"{PY} poll $S 11211 'get x\\r\\n' {pause}"),
+        why=f"a question each {pause} s, answered at once", watch=both(11211, KEYS, KEYS),
+    )
+
+
+def windows(name, rcvbuf, rate, rtt):
+    label = fault("rcvbuf-locked", "peer-window", "window-scaling-off")
+    return Situation(
+        name, program="socat", rate=rate, rtt=rtt, **ROUTED, client=SOURCE,
+        server=(("server", f"exec socat -u TCP-LISTEN:5000,rcvbuf={rcvbuf} /dev/null"),),
+        why=f"SO_RCVBUF of {rcvbuf}, less than the path of {rate} and {rtt} needs",
+        watch=both(5000, label, label),
+    )
+
+
+SITUATIONS += [
+    blocks("real-hard-blocks-5m", "-b 5M", "5 of 50 Mbit/s in blocks of 128 kB, and 30 packets wait",
+           queue="30p"),
+    blocks("real-hard-blocks-20m", "-b 20M -l 256K", "20 of 60 Mbit/s in blocks of 256 kB",
+           rate="60mbit", rtt="20ms", queue="60p"),
+    blocks("real-hard-blocks-1m", "-b 15M -l 1M", "15 of 80 Mbit/s in blocks of 1 MB",
+           rate="80mbit", rtt="45ms", queue="100p"),
+    blocks("real-hard-blocks-tbf", "-b 10M", "10 of 25 Mbit/s in blocks of 128 kB, a bucket of 15 kB",
+           rate="200mbit", queue="2000p", prepare=bucket("far0", "25mbit", "15kb", "60kb")),
+    blocks("real-hard-blocks-police", "-b 8M -l 64K", "8 of 20 Mbit/s in blocks of 64 kB, policed",
+           rate="200mbit", queue="2000p", prepare=(("router", POLICE.format(
+               dev="lab0", rate="2500 kbytes/second", burst="40 kbytes")),)),
+    blocks("real-hard-blocks-loss", "-b 12M", "12 of 80 Mbit/s, and losses of 0.5 % take nothing",
+           rate="80mbit", path=("--loss", "0.5%")),
+    short("real-hard-pfifo-6-50m", "50mbit", 6, "20ms"),
+    short("real-hard-pfifo-8", "15mbit", 8, "60ms"),
+    short("real-hard-pfifo-10", "80mbit", 10, "12ms"),
+    short("real-hard-pfifo-16", "30mbit", 16, "50ms"),
+    short("real-hard-pfifo-20", "10mbit", 20, "100ms"),
+    short("real-hard-pfifo-6-bbr", "25mbit", 6, "30ms", cc="bbr"),
+    Situation(
+        "real-hard-bucket-20k", program="twisted", rate="200mbit", rtt="25ms", queue="2000p",
+        **ROUTED, prepare=(*FILES, *bucket("lab0", "30mbit", "20kb", "30kb")), server=TWISTED,
+        settle=2, client=from_client(PAGE), why="a token bucket of 20 kB, and 30 kB wait at most",
+        watch=down(8080, SHORT_QUEUE, SHORT_QUEUE),
+    ),
+    Situation(
+        "real-hard-bucket-10k", program="mini-httpd", rate="200mbit", rtt="60ms", queue="2000p",
+        **ROUTED, prepare=(*FILES, *bucket("lab0", "12mbit", "10kb", "12kb")), server=MINI,
+        client=from_client(PAGE), why="a token bucket of 10 kB, and 12 kB wait at most",
+        watch=down(8080, SHORT_QUEUE, SHORT_QUEUE),
+    ),
+    Situation(
+        "real-hard-police-12k", program="socat", rate="200mbit", rtt="45ms", queue="2000p",
+        **ROUTED, prepare=(("router", POLICE.format(dev="lab0", rate="1250 kbytes/second",
+                                                    burst="12 kbytes")),),
+        server=SINK, client=SOURCE, why="what exceeds 10 Mbit/s is dropped, with a bucket of 12 kB",
+        watch=both(5000, POLICED, POLICED),
+    ),
+    Situation(
+        "real-hard-bursts-200k", rate="50mbit", rtt="100ms", **{**ROUTED, "look": 12},
+        server=push(250_000, 2), client=TAKE,
+        why="250 kB each 2 s over 100 ms: the window restarts after each pause",
+        watch=down(5000, RESTARTS, healthy(*TAKES.accept, also=("slow-start-after-idle",))),
+    ),
+    Situation(
+        "real-hard-bursts-1m", program="twisted", rate="60mbit", rtt="60ms", **{**ROUTED, "look": 14},
+        prepare=(("server", "head -c 600000 /dev/urandom > segment"),), server=TWISTED, settle=2,
+        client=from_client(f"{PY} segments http://$S:8080/segment 1.2"),
+        why="600 kB each 1.2 s over 60 ms: the window restarts after each pause",
+        watch=down(8080, RESTARTS, healthy(*TAKES.accept, also=("slow-start-after-idle",))),
+    ),
+    polls("real-hard-poll-197", 0.197, "2ms"),
+    polls("real-hard-poll-200", 0.2, "6ms"),
+    polls("real-hard-poll-204", 0.2035, "0.5ms"),
+    polls("real-hard-poll-232", 0.212, "25ms"),
+    windows("real-hard-window-16k", 16_000, "20mbit", "80ms"),
+    windows("real-hard-window-50k", 50_000, "100mbit", "30ms"),
+    windows("real-hard-window-120k", 120_000, "80mbit", "50ms"),
 ]
