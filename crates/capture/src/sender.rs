@@ -107,6 +107,8 @@ pub(crate) struct Sender {
     largest: u32,
     /// Whether the newest segment is a full one.
     ends_full: bool,
+    /// New data has left since the last ACK.
+    sends: bool,
     /// Behind the last byte that the window allows.
     edge: Option<u64>,
     pub(crate) window: Option<u32>,
@@ -129,9 +131,30 @@ pub(crate) struct Sender {
 /// From when and where a delivery rate is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateMark {
-    from: Option<(Instant, u64)>,
+    from: Option<RateFrom>,
+    /// When the newest data that was acknowledged had been sent.
+    sent: Option<Instant>,
     latest: Option<Rate>,
     best: Option<Rate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RateFrom {
+    at: Instant,
+    /// Bytes that had arrived.
+    delivered: u64,
+    sent: Option<Instant>,
+}
+
+impl RateMark {
+    /// Time in which what was delivered since then was, as the bottleneck let it out. ACKs that were
+    /// held up on their way come together, and tell of more at once than arrived at once: data
+    /// takes at least as long as it was sent (as in `tcp_rate_gen`).
+    fn time_since(&self, from: &RateFrom, now: Instant) -> Duration {
+        let sent = self.sent.zip(from.sent);
+        let of_sending = sent.map_or(Duration::ZERO, |(now, then)| now.since(then));
+        now.since(from.at).max(of_sending)
+    }
 }
 
 impl Sender {
@@ -155,6 +178,7 @@ impl Sender {
             mss_seen: 0,
             largest: 0,
             ends_full: false,
+            sends: false,
             edge: None,
             window: None,
             last_data: None,
@@ -317,6 +341,7 @@ impl Sender {
             let held = self.resolve(data, mss);
             self.take_new(data, begin, end);
             self.ends_full = data.bytes.is_multiple_of(mss);
+            self.sends = true;
             self.runs.push(data.at, end, pkts);
             self.flight_max = self.flight_max.max(self.flight_bytes());
             held
@@ -399,7 +424,9 @@ impl Sender {
         self.last_ack = Some(ack.at);
         let flight_before = self.runs.pkts();
         let first = !self.hears;
-        if !first && self.is_placed {
+        // Of ACKs that come together, the first meets all that the sender could have out.
+        let has_sent = core::mem::take(&mut self.sends);
+        if !first && has_sent && self.is_placed {
             self.scale
                 .vote(self.flight_bytes(), self.mss(), self.ends_full);
         }
@@ -449,6 +476,7 @@ impl Sender {
         let is_seen = self.seen_from.is_some_and(|from| self.una >= from);
         let acked = self.runs.acknowledge(self.una, ack.una);
         self.counts.acked_pkts += u64::from(acked.pkts);
+        self.rate.sent = self.rate.sent.max(acked.newest_at);
         self.counts.missed_bytes += self.loss.fill_holes(ack.una);
         self.una = ack.una;
         if self.una == self.next {
@@ -480,18 +508,23 @@ impl Sender {
     fn measure_rate(&mut self, now: Instant) {
         // What has arrived behind a gap counts when it arrives, not when the gap is filled.
         let delivered = self.una + self.loss.arrived_bytes();
-        let Some((since, from)) = self.rate.from else {
-            self.rate.from = Some((now, delivered));
+        let mark = RateFrom {
+            at: now,
+            delivered,
+            sent: self.rate.sent,
+        };
+        let Some(from) = self.rate.from else {
+            self.rate.from = Some(mark);
             return;
         };
-        let time = now.since(since);
-        if time < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
+        if now.since(from.at) < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
             return;
         }
-        let rate = Rate::of(delivered.saturating_sub(from), time);
+        let time = self.rate.time_since(&from, now);
+        let rate = Rate::of(delivered.saturating_sub(from.delivered), time);
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
-        self.rate.from = Some((now, delivered));
+        self.rate.from = Some(mark);
     }
 }
 
@@ -517,6 +550,41 @@ mod tests {
             sender.on_ack(&ack(window));
             assert_eq!(sender.window, window);
         }
+    }
+
+    /// One segment a millisecond, acknowledged 20 ms later; what held the ACKs up for 40 ms lets all
+    /// of them through at once.
+    #[test]
+    fn acks_that_come_together_tell_of_no_faster_path() {
+        const MSS: u64 = 1000;
+        let millis = |count: u64| Instant::ZERO + Duration::from_millis(count);
+        let mut sender = Sender::new();
+        sender.begin(0);
+        for now in 0..300_u64 {
+            sender.on_data(&Data {
+                at: millis(now),
+                seq: (now * MSS) as u32,
+                bytes: MSS as u32,
+                is_pushed: false,
+                ends: false,
+                stamp: None,
+            });
+            let is_held = (100..140).contains(&now);
+            if now >= 20 && !is_held {
+                sender.on_ack(&Ack {
+                    at: millis(now),
+                    una: ORIGIN + (now - 20) * MSS,
+                    window: None,
+                    unscaled: 0,
+                    carries_data: false,
+                    sacked: Sacked::default(),
+                    is_dsack: false,
+                    echoes_mark: false,
+                });
+            }
+        }
+        let best = sender.rates().1.map_or(0, Rate::bits_per_second);
+        assert!((7_000_000..=9_000_000).contains(&best), "{best}");
     }
 
     /// One segment a millisecond, of which the tenth is lost and comes again 20 ms later.

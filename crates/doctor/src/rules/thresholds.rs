@@ -207,6 +207,8 @@ pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
 
 /// Share of samples with nothing left to send and room in every window.
 pub(crate) const APP_SHARE: f64 = 0.5;
+/// A program that has nothing to send for this share of each quarter of a watch catches up.
+pub(crate) const CAUGHT_UP: f64 = 0.1;
 /// A request cannot return faster than the smallest round trip; delayed ACKs and thinking servers
 /// raise the smoothed one, which therefore counts up to this many times the smallest.
 pub(crate) const ROUND_TRIP_STRETCH: u32 = 2;
