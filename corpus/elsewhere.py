@@ -369,3 +369,86 @@ SITUATIONS += [
     windows("real-hard-window-50k", 50_000, "100mbit", "30ms"),
     windows("real-hard-window-120k", 120_000, "80mbit", "50ms"),
 ]
+
+NODE_PUSH = ("node -e 'require(\"net\").createServer(c => setInterval(() => c.write(Buffer.alloc(%d)), %d))"
+           ".listen(5000)'")
+NODE_SLOW = ("node -e 'const s = require(\"net\").connect(8080, process.env.S, () => s.write(\"GET /big "
+             "HTTP/1.0\\r\\n\\r\\n\")); s.on(\"data\", () => { s.pause(); setTimeout(() => s.resume(), 40) "
+             "})'")
+# What was not looked at while rules were mended with those above.
+SITUATIONS += [
+    Situation(
+        "real-last-node-blocks", program="node", rate="45mbit", rtt="35ms", queue="50p", **ROUTED,
+        server=(("server", "exec " + NODE_PUSH % (200_000, 160)),), settle=1, client=TAKE,
+        why="writes 200 kB each 160 ms, 10 of 45 Mbit/s", watch=down(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "real-last-mbuffer-rate", program="mbuffer", rate="70mbit", rtt="25ms", queue="40p", **ROUTED,
+        server=SINK, client=(("client", "sleep 0.3; exec mbuffer -q -r 1500k -m 4M -i /dev/zero "
+                                        "-O $S:5000"),),
+        why="mbuffer reads 1500 kB/s, 12 of 70 Mbit/s", watch=both(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "real-last-pfifo-7", program="ncat", rate="300mbit", rtt="40ms", queue="2000p", **ROUTED,
+        prepare=queue("far0", "30mbit", 7),
+        server=(("server", "exec ncat -l 5000 --recv-only > /dev/null"),),
+        client=from_client("ncat --send-only $S 5000 < /dev/zero"),
+        why="a router's queue of 7 packets in front of 30 Mbit/s",
+        watch=both(5000, SHORT_QUEUE, SHORT_QUEUE),
+    ),
+    Situation(
+        "real-last-pfifo-14", program="caddy", rate="300mbit", rtt="24ms", queue="2000p", **ROUTED,
+        prepare=(*FILES, *queue("lab0", "60mbit", 14)),
+        server=(("server", "exec env HOME=$W XDG_DATA_HOME=$W caddy file-server --root $W --listen "
+                           ":8080"),), settle=2, client=from_client("curl -so /dev/null "
+                                                                    "http://$S:8080/big"),
+        why="a router's queue of 14 packets in front of 60 Mbit/s",
+        watch=down(8080, SHORT_QUEUE, SHORT_QUEUE),
+    ),
+    Situation(
+        "real-last-bucket-15k", program="ncat", rate="200mbit", rtt="50ms", queue="2000p", **ROUTED,
+        prepare=bucket("far0", "18mbit", "15kb", "18kb"),
+        server=(("server", "exec ncat -l 5000 --recv-only > /dev/null"),),
+        client=from_client("ncat --send-only $S 5000 < /dev/zero"),
+        why="a token bucket of 15 kB, and 18 kB wait at most",
+        watch=both(5000, SHORT_QUEUE, SHORT_QUEUE),
+    ),
+    Situation(
+        "real-last-loss", program="caddy", rate="100mbit", rtt="30ms", **ROUTED, prepare=FILES,
+        path=("--loss", "0.4%"),
+        server=(("server", "exec env HOME=$W XDG_DATA_HOME=$W caddy file-server --root $W --listen "
+                           ":8080"),), settle=2, client=from_client("curl -so /dev/null "
+                                                                    "http://$S:8080/big"),
+        why="four packets of 1000 are lost, and CUBIC slows down",
+        watch=down(8080, LOSS, healthy(*TAKES.accept, also=("random-loss",))),
+    ),
+    Situation(
+        "real-last-loss-upload", program="socat", rate="50mbit", rtt="60ms", **ROUTED,
+        path=("--loss", "0.2%"), server=SINK, client=SOURCE,
+        why="two packets of 1000 are lost, and CUBIC slows down",
+        watch=both(5000, LOSS, healthy(*TAKES.accept, also=("random-loss",))),
+    ),
+    Situation(
+        "real-last-node-reader", program="node", rate="50mbit", rtt="25ms",
+        **{**ROUTED, "warm_up": 14}, prepare=FILES, server=TWISTED, settle=2,
+        client=(("client", "sleep 0.3; exec " + NODE_SLOW),),
+        why="the client pauses 40 ms after each block of at most 64 kB",
+        watch=down(8080, fault("slow-reader", "peer-window"), fault("slow-reader", "peer-window")),
+    ),
+    windows("real-last-window-40k", 40_000, "60mbit", "40ms"),
+    polls("real-last-poll-201", 0.201, "15ms"),
+    Situation(
+        "real-last-new-thinks", program="node", rate="50mbit", rtt="12ms", **ROUTED,
+        server=(("server", "exec node -e 'require(\"http\").createServer((q, a) => setTimeout(() => "
+                           "a.end(\"x\".repeat(900)), 120)).listen(8081)'"),), settle=1,
+        client=from_client("ab -q -c 3 -n 1000000 http://$S:8081/"),
+        why="each of many connections is answered after 120 ms, the path takes 12",
+        watch=both(8081, THINKS, THINKS_HERE),
+    ),
+    Situation(
+        "real-last-bursts", rate="60mbit", rtt="120ms", **{**ROUTED, "look": 14},
+        server=push(400_000, 2.5), client=TAKE,
+        why="400 kB each 2.5 s over 120 ms: the window restarts after each pause",
+        watch=down(5000, RESTARTS, healthy(*TAKES.accept, also=("slow-start-after-idle",))),
+    ),
+]

@@ -9,6 +9,7 @@ use core::time::Duration;
 use base::tcp::SackBlocks;
 use base::{Instant, Rate};
 
+use crate::gaps::Gaps;
 use crate::loss::{InFlight, Loss};
 use crate::rtt::Rtt;
 use crate::runs::Runs;
@@ -39,6 +40,8 @@ pub(crate) type Sacked = [(u64, u64); SackBlocks::MAX];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) at: Instant,
+    /// When the capture saw it.
+    pub(crate) seen: Instant,
     /// Next byte expected; `None` where the offset makes no sense.
     pub(crate) una: u64,
     /// Bytes behind it that may be sent; `None` while the scale is unknown.
@@ -95,6 +98,8 @@ pub(crate) struct Sender {
     pub(crate) counts: Counts,
     pub(crate) runs: Runs,
     pub(crate) rtt: Rtt,
+    /// Apart from what each packet needs, since most connections have no losses to judge.
+    pub(crate) gaps: Box<Gaps>,
     /// Whether it is known how far from the capture it is; round-trip times are wrong before.
     pub(crate) is_placed: bool,
     /// Scale of the windows that it is offered.
@@ -170,6 +175,7 @@ impl Sender {
             counts: Counts::default(),
             runs: Runs::default(),
             rtt: Rtt::default(),
+            gaps: Box::default(),
             is_placed: true,
             scale: ScaleVotes::default(),
             loss: Loss::default(),
@@ -440,7 +446,11 @@ impl Sender {
         if advanced {
             self.take_acked(ack, first);
         }
+        let had_gap = self.loss.arrived_bytes() > 0 || self.loss.is_repairing();
         self.loss.on_ack(ack, self.una, advanced);
+        if !had_gap && self.is_placed {
+            self.find_gap(ack);
+        }
         let was_shut = self.window == Some(0);
         if ack.una >= self.una {
             self.scale.offer(ack.unscaled);
@@ -490,6 +500,25 @@ impl Sender {
         if let Some(sent_at) = acked.sent_at.filter(|_| clean) {
             self.rtt.sample(ack.at.since(sent_at));
         }
+        let newest = acked
+            .newest_at
+            .filter(|_| clean && self.loss.arrived_bytes() == 0);
+        if let Some((sent_at, rtt)) = newest.zip(self.rtt.srtt()) {
+            self.gaps.note(ack.seen, ack.seen.since(sent_at), rtt);
+        }
+    }
+
+    /// The first ACK that tells of a gap is sent when the packet behind that has arrived. Its time
+    /// from the capture and back is known wherever that is.
+    fn find_gap(&mut self, ack: &Ack) {
+        let behind = ack
+            .sacked
+            .iter()
+            .find(|(from, to)| from < to && *from > self.una);
+        let sent_at = behind.and_then(|(_, to)| self.runs.sent_at(*to));
+        if let Some((sent_at, rtt)) = sent_at.zip(self.rtt.srtt()) {
+            self.gaps.find(ack.seen, ack.seen.since(sent_at), rtt);
+        }
     }
 
     fn take_window(&mut self, ack: &Ack) {
@@ -538,6 +567,7 @@ mod tests {
         sender.begin(0);
         let ack = |window| Ack {
             at: Instant::ZERO,
+            seen: Instant::ZERO,
             una: ORIGIN,
             window,
             unscaled: 63,
@@ -573,6 +603,7 @@ mod tests {
             if now >= 20 && !is_held {
                 sender.on_ack(&Ack {
                     at: millis(now),
+                    seen: millis(now),
                     una: ORIGIN + (now - 20) * MSS,
                     window: None,
                     unscaled: 0,
@@ -612,6 +643,7 @@ mod tests {
             }
             sender.on_ack(&Ack {
                 at,
+                seen: at,
                 una: if waits { lost } else { all },
                 window: None,
                 unscaled: 0,

@@ -573,7 +573,7 @@ fn catches_up(view: &View<'_>) -> bool {
             sender.idle_share_between(from, to)
         };
         let gaps = (0..4).all(|number| idle_in(number).is_some_and(|idle| idle >= CAUGHT_UP));
-        Some(gaps && view.has_gaps() && random_loss(view).is_none())
+        Some(gaps && random_loss(view).is_none())
     };
     catches() == Some(true)
 }

@@ -15,7 +15,8 @@ use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
     FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER,
     ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE,
-    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, STEADY_STEP, STEADY_STEPS,
+    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK, QUEUE_GAPS, STEADY_STEP,
+    STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -276,6 +277,14 @@ pub(crate) fn windows_of_losses(view: &View<'_>) -> Option<(usize, f64)> {
 /// Whether losses come in the largest windows only, so often that it is no chance.
 pub(crate) fn drops_large_windows(view: &View<'_>) -> Option<(usize, f64)> {
     windows_of_losses(view).filter(|(count, share)| *share >= by_chance(*count, LARGE_WINDOWS))
+}
+
+/// How many losses came while packets waited longer than otherwise, and longer than which share of
+/// the others the next one did: the queue that dropped them was full then. Only captures tell.
+pub(crate) fn drops_behind_queue(sender: &Timeline) -> Option<(usize, f64)> {
+    let count = sender.counted(|s| s.gaps)? as usize;
+    let share = sender.counted(|s| s.gap_ranks)? as f64 / 1000.0 / count as f64;
+    (count >= QUEUE_GAPS && share >= by_chance(count, QUEUE_GAP_RANK)).then_some((count, share))
 }
 
 /// What the mean of this many shares is by chance at most: it deviates by less, the more there are.
