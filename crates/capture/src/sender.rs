@@ -99,7 +99,7 @@ pub(crate) struct Sender {
     pub(crate) runs: Runs,
     pub(crate) rtt: Rtt,
     /// Apart from what each packet needs, since most connections have no losses to judge.
-    pub(crate) gaps: Box<Gaps>,
+    gaps: Option<Box<Gaps>>,
     /// Whether it is known how far from the capture it is; round-trip times are wrong before.
     pub(crate) is_placed: bool,
     /// Scale of the windows that it is offered.
@@ -137,8 +137,8 @@ pub(crate) struct Sender {
 #[derive(Clone, Copy, Debug, Default)]
 struct RateMark {
     from: Option<RateFrom>,
-    /// When the newest data that was acknowledged had been sent.
-    sent: Option<Instant>,
+    /// When the newest data that was acknowledged had been sent; zero before there is any.
+    sent: Instant,
     latest: Option<Rate>,
     best: Option<Rate>,
 }
@@ -148,7 +148,7 @@ struct RateFrom {
     at: Instant,
     /// Bytes that had arrived.
     delivered: u64,
-    sent: Option<Instant>,
+    sent: Instant,
 }
 
 impl RateMark {
@@ -156,8 +156,11 @@ impl RateMark {
     /// held up on their way come together, and tell of more at once than arrived at once: data
     /// takes at least as long as it was sent (as in `tcp_rate_gen`).
     fn time_since(&self, from: &RateFrom, now: Instant) -> Duration {
-        let sent = self.sent.zip(from.sent);
-        let of_sending = sent.map_or(Duration::ZERO, |(now, then)| now.since(then));
+        let is_known = from.sent > Instant::ZERO;
+        let of_sending = match is_known {
+            true => self.sent.since(from.sent),
+            false => Duration::ZERO,
+        };
         now.since(from.at).max(of_sending)
     }
 }
@@ -175,7 +178,7 @@ impl Sender {
             counts: Counts::default(),
             runs: Runs::default(),
             rtt: Rtt::default(),
-            gaps: Box::default(),
+            gaps: None,
             is_placed: true,
             scale: ScaleVotes::default(),
             loss: Loss::default(),
@@ -283,6 +286,12 @@ impl Sender {
             false => 0,
         };
         Some(self.room()?.saturating_sub(late.into()))
+    }
+
+    /// Gaps whose packet behind was timed, and the sum of their ranks.
+    pub(crate) fn gaps(&self) -> (u64, u64) {
+        let gaps = self.gaps.as_deref();
+        gaps.map_or((0, 0), |gaps| (gaps.count, gaps.ranks))
     }
 
     pub(crate) fn rates(&self) -> (Option<Rate>, Option<Rate>) {
@@ -486,7 +495,7 @@ impl Sender {
         let is_seen = self.seen_from.is_some_and(|from| self.una >= from);
         let acked = self.runs.acknowledge(self.una, ack.una);
         self.counts.acked_pkts += u64::from(acked.pkts);
-        self.rate.sent = self.rate.sent.max(acked.newest_at);
+        self.rate.sent = self.rate.sent.max(acked.newest_at.unwrap_or_default());
         self.counts.missed_bytes += self.loss.fill_holes(ack.una);
         self.una = ack.una;
         if self.una == self.next {
@@ -504,7 +513,9 @@ impl Sender {
             .newest_at
             .filter(|_| clean && self.loss.arrived_bytes() == 0);
         if let Some((sent_at, rtt)) = newest.zip(self.rtt.srtt()) {
-            self.gaps.note(ack.seen, ack.seen.since(sent_at), rtt);
+            self.gaps
+                .get_or_insert_default()
+                .note(ack.seen, ack.seen.since(sent_at), rtt);
         }
     }
 
@@ -517,7 +528,9 @@ impl Sender {
             .find(|(from, to)| from < to && *from > self.una);
         let sent_at = behind.and_then(|(_, to)| self.runs.sent_at(*to));
         if let Some((sent_at, rtt)) = sent_at.zip(self.rtt.srtt()) {
-            self.gaps.find(ack.seen, ack.seen.since(sent_at), rtt);
+            self.gaps
+                .get_or_insert_default()
+                .find(ack.seen, ack.seen.since(sent_at), rtt);
         }
     }
 

@@ -280,10 +280,14 @@ pub(crate) fn drops_large_windows(view: &View<'_>) -> Option<(usize, f64)> {
 }
 
 /// How many losses came while packets waited longer than otherwise, and longer than which share of
-/// the others the next one did: the queue that dropped them was full then. Only captures tell.
+/// the others the next one did: the queue that dropped them was full then. Only captures tell. The
+/// beginning of a connection, whose window overshoots, is left out.
 pub(crate) fn drops_behind_queue(sender: &Timeline) -> Option<(usize, f64)> {
-    let count = sender.counted(|s| s.gaps)? as usize;
-    let share = sender.counted(|s| s.gap_ranks)? as f64 / 1000.0 / count as f64;
+    let start = start_ends(sender).unwrap_or(Instant::ZERO);
+    let (first, last) = (sender.samples().find(|s| s.at >= start)?, sender.last()?);
+    let count = last.gaps?.saturating_sub(first.gaps?) as usize;
+    let ranks = last.gap_ranks?.saturating_sub(first.gap_ranks?) as f64;
+    let share = ranks / 1000.0 / count.max(1) as f64;
     (count >= QUEUE_GAPS && share >= by_chance(count, QUEUE_GAP_RANK)).then_some((count, share))
 }
 
