@@ -24,6 +24,7 @@ from pathlib import Path
 
 import captured
 import cases
+import elsewhere
 import fitting
 import fresh
 import further
@@ -42,9 +43,10 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
               *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS,
-              *fitting.SITUATIONS]
+              *fitting.SITUATIONS, *elsewhere.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
-           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS}
+           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
+           **elsewhere.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

@@ -245,6 +245,19 @@ pub struct FlowSample {
         serde(default, skip_serializing_if = "Option::is_none")
     )]
     pub last_rtt: Option<Duration>,
+    /// Gaps in what has arrived, from a source that times the packets behind them: a capture.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub gaps: Option<u64>,
+    /// Sum over these gaps of the share of earlier round trips that were shorter than that of the
+    /// packet behind the gap, in thousandths.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
+    pub gap_ranks: Option<u64>,
     /// Mean deviation of the round-trip time.
     pub rttvar: Option<Duration>,
     /// Smallest round-trip time of the last minutes.
@@ -430,6 +443,8 @@ impl FlowSample {
             unread_bytes: None,
             srtt: None,
             last_rtt: None,
+            gaps: None,
+            gap_ranks: None,
             rttvar: None,
             min_rtt: None,
             rcv_rtt: None,

@@ -136,6 +136,7 @@ impl End {
         };
         Some(Ack {
             at: segment.at,
+            seen: segment.at,
             una,
             window: self.window_of(segment, other),
             unscaled: segment.window,

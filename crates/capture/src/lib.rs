@@ -18,6 +18,7 @@ mod analysis;
 mod arrived;
 mod end;
 mod flow;
+mod gaps;
 mod input;
 mod look;
 mod loss;

@@ -125,6 +125,8 @@ pub(crate) fn look(
         rcv_wnd_bytes: end.scale(other).map(|scale| u32::from(end.window) << scale),
         srtt: rtt.srtt(),
         last_rtt: round_trip(end, other),
+        gaps: count(sender.gaps().0),
+        gap_ranks: count(sender.gaps().1),
         rttvar: rtt.srtt().map(|_| rtt.variation()),
         min_rtt: rtt.min(),
         rto: hears.then(|| rtt.rto_after(loss.backoff)),

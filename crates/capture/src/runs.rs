@@ -27,6 +27,8 @@ pub(crate) struct Acked {
     pub(crate) pkts: u32,
     /// When the oldest of it was sent, where none of that was retransmitted.
     pub(crate) sent_at: Option<Instant>,
+    /// When the newest of it was sent, unless that was retransmitted.
+    pub(crate) newest_at: Option<Instant>,
 }
 
 /// All of them, oldest first.
@@ -102,6 +104,7 @@ impl Runs {
             if acked.pkts == 0 && !run.again {
                 acked.sent_at = Some(run.at);
             }
+            acked.newest_at = (!run.again).then_some(run.at);
             let all = run.end.saturating_sub(begin).max(1);
             if run.end <= una {
                 acked.pkts = acked.pkts.saturating_add(run.pkts);
@@ -118,6 +121,12 @@ impl Runs {
         }
         self.pkts = self.pkts.saturating_sub(acked.pkts);
         acked
+    }
+
+    /// When what ends at this offset was sent, unless it was retransmitted.
+    pub(crate) fn sent_at(&self, end: u64) -> Option<Instant> {
+        let run = self.runs.iter().find(|run| run.end >= end)?;
+        (!run.again).then_some(run.at)
     }
 
     /// Nothing is in flight any more.

@@ -9,6 +9,7 @@ use core::time::Duration;
 use base::tcp::SackBlocks;
 use base::{Instant, Rate};
 
+use crate::gaps::Gaps;
 use crate::loss::{InFlight, Loss};
 use crate::rtt::Rtt;
 use crate::runs::Runs;
@@ -39,6 +40,8 @@ pub(crate) type Sacked = [(u64, u64); SackBlocks::MAX];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) at: Instant,
+    /// When the capture saw it.
+    pub(crate) seen: Instant,
     /// Next byte expected; `None` where the offset makes no sense.
     pub(crate) una: u64,
     /// Bytes behind it that may be sent; `None` while the scale is unknown.
@@ -95,6 +98,8 @@ pub(crate) struct Sender {
     pub(crate) counts: Counts,
     pub(crate) runs: Runs,
     pub(crate) rtt: Rtt,
+    /// Apart from what each packet needs, since most connections have no losses to judge.
+    gaps: Option<Box<Gaps>>,
     /// Whether it is known how far from the capture it is; round-trip times are wrong before.
     pub(crate) is_placed: bool,
     /// Scale of the windows that it is offered.
@@ -107,6 +112,8 @@ pub(crate) struct Sender {
     largest: u32,
     /// Whether the newest segment is a full one.
     ends_full: bool,
+    /// New data has left since the last ACK.
+    sends: bool,
     /// Behind the last byte that the window allows.
     edge: Option<u64>,
     pub(crate) window: Option<u32>,
@@ -129,9 +136,33 @@ pub(crate) struct Sender {
 /// From when and where a delivery rate is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateMark {
-    from: Option<(Instant, u64)>,
+    from: Option<RateFrom>,
+    /// When the newest data that was acknowledged had been sent; zero before there is any.
+    sent: Instant,
     latest: Option<Rate>,
     best: Option<Rate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RateFrom {
+    at: Instant,
+    /// Bytes that had arrived.
+    delivered: u64,
+    sent: Instant,
+}
+
+impl RateMark {
+    /// Time in which what was delivered since then was, as the bottleneck let it out. ACKs that were
+    /// held up on their way come together, and tell of more at once than arrived at once: data
+    /// takes at least as long as it was sent (as in `tcp_rate_gen`).
+    fn time_since(&self, from: &RateFrom, now: Instant) -> Duration {
+        let is_known = from.sent > Instant::ZERO;
+        let of_sending = match is_known {
+            true => self.sent.since(from.sent),
+            false => Duration::ZERO,
+        };
+        now.since(from.at).max(of_sending)
+    }
 }
 
 impl Sender {
@@ -147,6 +178,7 @@ impl Sender {
             counts: Counts::default(),
             runs: Runs::default(),
             rtt: Rtt::default(),
+            gaps: None,
             is_placed: true,
             scale: ScaleVotes::default(),
             loss: Loss::default(),
@@ -155,6 +187,7 @@ impl Sender {
             mss_seen: 0,
             largest: 0,
             ends_full: false,
+            sends: false,
             edge: None,
             window: None,
             last_data: None,
@@ -255,6 +288,12 @@ impl Sender {
         Some(self.room()?.saturating_sub(late.into()))
     }
 
+    /// Gaps whose packet behind was timed, and the sum of their ranks.
+    pub(crate) fn gaps(&self) -> (u64, u64) {
+        let gaps = self.gaps.as_deref();
+        gaps.map_or((0, 0), |gaps| (gaps.count, gaps.ranks))
+    }
+
     pub(crate) fn rates(&self) -> (Option<Rate>, Option<Rate>) {
         (self.rate.latest, self.rate.best)
     }
@@ -320,6 +359,7 @@ impl Sender {
             let held = self.resolve(data, mss);
             self.take_new(data, begin, end);
             self.ends_full = data.bytes.is_multiple_of(mss);
+            self.sends = true;
             self.runs.push(data.at, end, pkts);
             self.flight_max = self.flight_max.max(self.flight_bytes());
             held
@@ -402,7 +442,9 @@ impl Sender {
         self.last_ack = Some(ack.at);
         let flight_before = self.runs.pkts();
         let first = !self.hears;
-        if !first && self.is_placed {
+        // Of ACKs that come together, the first meets all that the sender could have out.
+        let has_sent = core::mem::take(&mut self.sends);
+        if !first && has_sent && self.is_placed {
             self.scale
                 .vote(self.flight_bytes(), self.mss(), self.ends_full);
         }
@@ -416,7 +458,11 @@ impl Sender {
         if advanced {
             self.take_acked(ack, first);
         }
+        let had_gap = self.loss.arrived_bytes() > 0 || self.loss.is_repairing();
         self.loss.on_ack(ack, self.una, advanced);
+        if !had_gap && self.is_placed {
+            self.find_gap(ack);
+        }
         let was_shut = self.window == Some(0);
         if ack.una >= self.una {
             self.scale.offer(ack.unscaled);
@@ -452,6 +498,7 @@ impl Sender {
         let is_seen = self.seen_from.is_some_and(|from| self.una >= from);
         let acked = self.runs.acknowledge(self.una, ack.una);
         self.counts.acked_pkts += u64::from(acked.pkts);
+        self.rate.sent = self.rate.sent.max(acked.newest_at.unwrap_or_default());
         self.counts.missed_bytes += self.loss.fill_holes(ack.una);
         self.una = ack.una;
         if self.una == self.next {
@@ -464,6 +511,29 @@ impl Sender {
         let clean = !first && is_seen && self.is_placed && !self.loss.is_repairing();
         if let Some(sent_at) = acked.sent_at.filter(|_| clean) {
             self.rtt.sample(ack.at.nanos_since(sent_at));
+        }
+        let newest = acked
+            .newest_at
+            .filter(|_| clean && self.loss.arrived_bytes() == 0);
+        if let Some((sent_at, rtt)) = newest.zip(self.rtt.srtt()) {
+            self.gaps
+                .get_or_insert_default()
+                .note(ack.seen, ack.seen.since(sent_at), rtt);
+        }
+    }
+
+    /// The first ACK that tells of a gap is sent when the packet behind that has arrived. Its time
+    /// from the capture and back is known wherever that is.
+    fn find_gap(&mut self, ack: &Ack) {
+        let behind = ack
+            .sacked
+            .iter()
+            .find(|(from, to)| from < to && *from > self.una);
+        let sent_at = behind.and_then(|(_, to)| self.runs.sent_at(*to));
+        if let Some((sent_at, rtt)) = sent_at.zip(self.rtt.srtt()) {
+            self.gaps
+                .get_or_insert_default()
+                .find(ack.seen, ack.seen.since(sent_at), rtt);
         }
     }
 
@@ -483,17 +553,30 @@ impl Sender {
     fn measure_rate(&mut self, now: Instant) {
         // What has arrived behind a gap counts when it arrives, not when the gap is filled.
         let delivered = self.una + self.loss.arrived_bytes();
-        let Some((since, from)) = self.rate.from else {
-            self.rate.from = Some((now, delivered));
+        let mark = RateFrom {
+            at: now,
+            delivered,
+            sent: self.rate.sent,
+        };
+        let Some(from) = self.rate.from else {
+            self.rate.from = Some(mark);
             return;
         };
+<<<<<<< HEAD
         if now.nanos_since(since) < self.rtt.srtt_nanos().unwrap_or(0).max(RATE_NANOS_MIN) {
             return;
         }
         let rate = Rate::of(delivered.saturating_sub(from), now.since(since));
+=======
+        if now.since(from.at) < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
+            return;
+        }
+        let time = self.rate.time_since(&from, now);
+        let rate = Rate::of(delivered.saturating_sub(from.delivered), time);
+>>>>>>> real
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
-        self.rate.from = Some((now, delivered));
+        self.rate.from = Some(mark);
     }
 }
 
@@ -507,6 +590,7 @@ mod tests {
         sender.begin(0);
         let ack = |window| Ack {
             at: Instant::ZERO,
+            seen: Instant::ZERO,
             una: ORIGIN,
             window,
             unscaled: 63,
@@ -519,6 +603,42 @@ mod tests {
             sender.on_ack(&ack(window));
             assert_eq!(sender.window, window);
         }
+    }
+
+    /// One segment a millisecond, acknowledged 20 ms later; what held the ACKs up for 40 ms lets all
+    /// of them through at once.
+    #[test]
+    fn acks_that_come_together_tell_of_no_faster_path() {
+        const MSS: u64 = 1000;
+        let millis = |count: u64| Instant::ZERO + Duration::from_millis(count);
+        let mut sender = Sender::new();
+        sender.begin(0);
+        for now in 0..300_u64 {
+            sender.on_data(&Data {
+                at: millis(now),
+                seq: (now * MSS) as u32,
+                bytes: MSS as u32,
+                is_pushed: false,
+                ends: false,
+                stamp: None,
+            });
+            let is_held = (100..140).contains(&now);
+            if now >= 20 && !is_held {
+                sender.on_ack(&Ack {
+                    at: millis(now),
+                    seen: millis(now),
+                    una: ORIGIN + (now - 20) * MSS,
+                    window: None,
+                    unscaled: 0,
+                    carries_data: false,
+                    sacked: Sacked::default(),
+                    is_dsack: false,
+                    echoes_mark: false,
+                });
+            }
+        }
+        let best = sender.rates().1.map_or(0, Rate::bits_per_second);
+        assert!((7_000_000..=9_000_000).contains(&best), "{best}");
     }
 
     /// One segment a millisecond, of which the tenth is lost and comes again 20 ms later.
@@ -546,6 +666,7 @@ mod tests {
             }
             sender.on_ack(&Ack {
                 at,
+                seen: at,
                 una: if waits { lost } else { all },
                 window: None,
                 unscaled: 0,

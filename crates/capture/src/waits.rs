@@ -396,6 +396,7 @@ mod tests {
             waits.sent(&data, (200 * (number + 1)).into(), 1448, None);
             let ack = Ack {
                 at: data.at,
+                seen: data.at,
                 una: (200 * (number + 1)).into(),
                 window: Some(65_535),
                 unscaled: 65_535,

@@ -369,6 +369,12 @@ impl Timeline {
         share_of(self.samples().map(|s| (is_idle(s), s.looks)), 1)
     }
 
+    /// As [`Timeline::idle_share`], of the samples between two times.
+    pub(crate) fn idle_share_between(&self, from: Instant, to: Instant) -> Option<f64> {
+        let samples = self.samples().filter(|s| s.at >= from && s.at < to);
+        share_of(samples.map(|s| (is_idle(s), s.looks)), MIN_VOTES)
+    }
+
     /// Share of the samples that were not idle in which `condition` holds. `None` where fewer
     /// than five samples can tell.
     pub fn vote(&self, condition: impl Fn(&FlowSample) -> Option<bool>) -> Option<f64> {

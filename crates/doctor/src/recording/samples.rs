@@ -431,7 +431,7 @@ slots! {
     changing: at congestion_state unacked_pkts sacked_pkts lost_pkts retrans_pkts timeouts probes
         backoff cwnd_pkts ssthresh_pkts reordering_pkts snd_mss_bytes rcv_mss_bytes snd_wnd_bytes
         rcv_wnd_bytes rcv_ssthresh_bytes rcv_space_bytes notsent_bytes send_queue_bytes unread_bytes
-        srtt last_rtt rttvar min_rtt rcv_rtt rto ato
+        srtt last_rtt gaps gap_ranks rttvar min_rtt rcv_rtt rto ato
         since_data_sent since_data_received since_ack_received
         bytes_sent bytes_retrans bytes_acked bytes_received segs_out segs_in data_segs_out
         data_segs_in delivered_pkts delivered_ce_pkts retrans_total_pkts dsack_dups reord_seen

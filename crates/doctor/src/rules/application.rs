@@ -4,11 +4,12 @@ use base::{FlowSample, KnobValue, Live, Source, human};
 use core::time::Duration;
 
 use super::draft::{Draft, Remedy, high_if};
+use super::loss::random_loss;
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
 use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
-    ACKED_WAITS, ACKS_PAUSE_SHARE, APP_SHARE, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS,
+    ACKED_WAITS, ACKS_PAUSE_SHARE, APP_SHARE, CAUGHT_UP, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS,
     FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
     MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
     PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT,
@@ -515,7 +516,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     let idle = sender.idle_share().unwrap_or(0.0);
     let waits = nothing_waits_share(sender);
     let share = waits.map_or(idle, |waits| idle + (1.0 - idle) * waits);
-    if idle < APP_SHARE && waits.is_none_or(|waits| waits < APP_SHARE) {
+    if share < APP_SHARE && !catches_up(view) {
         return writes_ahead(view);
     }
     // A program that keeps more in flight than the path carries is not what it waits for.
@@ -556,6 +557,25 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
                  program does between its writes.",
             ),
     )
+}
+
+/// Whether all that a program wrote has arrived again and again, in each quarter of the watch, and
+/// it had nothing more: blocks may wait for the path, and lose packets in a short queue, but in the
+/// long run as much passes as is written. Random losses make each of them slower, and can be mended.
+fn catches_up(view: &View<'_>) -> bool {
+    let catches = || {
+        let sender = view
+            .sender
+            .filter(|sender| only_sends(sender) == Some(true))?;
+        let (begin, quarter) = (sender.first()?.at, sender.interval() / 4);
+        let idle_in = |number: u32| {
+            let (from, to) = (begin + quarter * number, begin + quarter * (number + 1));
+            sender.idle_share_between(from, to)
+        };
+        let gaps = (0..4).all(|number| idle_in(number).is_some_and(|idle| idle >= CAUGHT_UP));
+        Some(gaps && random_loss(view).is_none())
+    };
+    catches() == Some(true)
 }
 
 /// A program that writes blocks at a rate of its own: something waits to be sent nearly always, and

@@ -7,8 +7,8 @@ use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{
-    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_large_windows, mean_and_variance,
-    windows_of_losses,
+    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_behind_queue, drops_large_windows,
+    mean_and_variance, windows_of_losses,
 };
 use super::thresholds::{
     CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE,
@@ -472,6 +472,7 @@ fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
             .is_some_and(|sender| cuts.follow_a_queue(sender))
         || drops_at_one_rate(view).is_some()
         || drops_large_windows(view).is_some()
+        || view.sender.and_then(drops_behind_queue).is_some()
         || may_drop_large_windows(view, cuts)
         || arrives_at_one_rate(view)
 }

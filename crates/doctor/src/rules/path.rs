@@ -8,14 +8,14 @@ use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::steady::{
-    arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_large_windows,
-    round_trips_follow_window, round_trips_probe,
+    arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_behind_queue,
+    drops_large_windows, round_trips_follow_window, round_trips_probe,
 };
 use super::thresholds::{
-    DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT, LOSS_SHARE,
-    MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
-    PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE, QUESTIONS_PER_SECOND,
-    QUEUE_DELAY, QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
+    CAUGHT_UP, DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
+    LOSS_SHARE, MIN_RETRANSMISSIONS, OVERTAKEN_EVENTS, OVERTAKEN_IN_VAIN,
+    OVERTAKEN_RETRANSMISSIONS, PASSED_SEGMENTS, POLICED_LOSS, POLICED_QUEUE, POLICED_QUEUE_SHARE,
+    QUESTIONS_PER_SECOND, QUEUE_DELAY, QUEUE_SHARE, STARVING_LOSS, UNSENT_BACKLOG,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, Verdict};
@@ -296,7 +296,9 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let (delay, min_rtt) = (sender.queue_delay()?, sender.min_rtt()?);
     let bound = POLICED_QUEUE.max(min_rtt.mul_f64(POLICED_QUEUE_SHARE));
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
-    let has_queue = WindowCuts::of(sender).follow_a_queue(sender) || arrives_steadily(sender);
+    let has_queue = WindowCuts::of(sender).follow_a_queue(sender)
+        || arrives_steadily(sender)
+        || drops_behind_queue(sender).is_some();
     if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }
@@ -372,8 +374,12 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
         return None;
     }
     // Where hardly anything is lost either, nothing shows that the path takes no more.
-    let is_idle_between = view.acks_pause() && !loses_later(sender);
-    if view.still_grows() || view.stops_and_goes() || is_idle_between {
+    let is_idle_between = || view.acks_pause() && !loses_later(sender);
+    let may_be_held = || view.stops_and_goes() || is_idle_between();
+    // What a program writes at a time may overflow a queue, too, and then it is idle.
+    let is_bulk = sender.idle_share().unwrap_or(0.0) < CAUGHT_UP / 4.0;
+    let drops = is_bulk && drops_behind_queue(sender).is_some();
+    if view.still_grows() || (!drops && may_be_held()) {
         return None;
     }
     let (full, supply) = supply(view)?;
@@ -517,6 +523,14 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             "marked by a full queue".into(),
             "no marks".into(),
         ));
+    }
+    if let Some((losses, share)) = drops_behind_queue(sender) {
+        let shown = format!(
+            "longer than {} of the others behind {losses} losses",
+            human::share(share)
+        );
+        let expected = "like others where losses are random".into();
+        return Some(("last_rtt", shown, expected));
     }
     if bandwidth.is_some() {
         // Losses do not cut BBR's window, and it holds the path to carry more than what passes.

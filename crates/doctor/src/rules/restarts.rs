@@ -154,12 +154,17 @@ impl<'t> Begun<'t> {
     }
 }
 
-/// From burst to burst; of one alone by the pause before it.
+/// From burst to burst, in the median, since looks may miss one; of one alone by the pause before
+/// it.
 fn period(begun: &[Begun<'_>]) -> Option<Duration> {
-    let (first, last) = (begun.first()?, begun.last()?);
+    let first = begun.first()?;
     if begun.len() > 1 {
-        let between = u32::try_from(begun.len() - 1).unwrap_or(u32::MAX);
-        return Some(last.begin.at.since(first.begin.at) / between);
+        let pairs = begun.windows(2);
+        let mut times: Vec<_> = pairs
+            .map(|pair| pair[1].begin.at.since(pair[0].begin.at))
+            .collect();
+        times.sort_unstable();
+        return times.get(times.len() / 2).copied();
     }
     let pause = first.quiet.since_data_sent?;
     Some(pause.saturating_add(first.whole?.time))

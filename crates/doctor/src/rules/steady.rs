@@ -15,7 +15,8 @@ use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
     FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER,
     ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE,
-    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, STEADY_STEP, STEADY_STEPS,
+    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK, QUEUE_GAPS, STEADY_STEP,
+    STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -273,6 +274,18 @@ pub(crate) fn windows_of_losses(view: &View<'_>) -> Option<(usize, f64)> {
 /// Whether losses come in the largest windows only, so often that it is no chance.
 pub(crate) fn drops_large_windows(view: &View<'_>) -> Option<(usize, f64)> {
     windows_of_losses(view).filter(|(count, share)| *share >= by_chance(*count, LARGE_WINDOWS))
+}
+
+/// How many losses came while packets waited longer than otherwise, and longer than which share of
+/// the others the next one did: the queue that dropped them was full then. Only captures tell. The
+/// beginning of a connection, whose window overshoots, is left out.
+pub(crate) fn drops_behind_queue(sender: &Timeline) -> Option<(usize, f64)> {
+    let start = start_ends(sender).unwrap_or(Instant::ZERO);
+    let (first, last) = (sender.samples().find(|s| s.at >= start)?, sender.last()?);
+    let count = last.gaps?.saturating_sub(first.gaps?) as usize;
+    let ranks = last.gap_ranks?.saturating_sub(first.gap_ranks?) as f64;
+    let share = ranks / 1000.0 / count.max(1) as f64;
+    (count >= QUEUE_GAPS && share >= by_chance(count, QUEUE_GAP_RANK)).then_some((count, share))
 }
 
 /// What the mean of this many shares is by chance at most: it deviates by less, the more there are.

@@ -207,6 +207,8 @@ pub(crate) const MEMORY_PER_SEGMENT: u64 = 2304;
 
 /// Share of samples with nothing left to send and room in every window.
 pub(crate) const APP_SHARE: f64 = 0.5;
+/// A program that has nothing to send for this share of each quarter of a watch catches up.
+pub(crate) const CAUGHT_UP: f64 = 0.1;
 /// A request cannot return faster than the smallest round trip; delayed ACKs and thinking servers
 /// raise the smoothed one, which therefore counts up to this many times the smallest.
 pub(crate) const ROUND_TRIP_STRETCH: u32 = 2;
@@ -414,6 +416,12 @@ pub(crate) const LARGE_WINDOWS: f64 = 0.9;
 /// ... and may do so from this on, where the windows they cut deviate by less than that share of
 /// them: then nothing shows that losses are random.
 pub(crate) const LARGE_WINDOWS_MAYBE: f64 = 0.5;
+/// From this many losses on, the round trips behind them tell of a full queue,
+pub(crate) const QUEUE_GAPS: usize = 2;
+/// ... where the mean share of others that are shorter is beyond a half by this, divided by the root
+/// of their number (measured: 0.84 to 1 where a queue of 6 to 20 packets overflows, 0.26 to 0.33
+/// where losses are random, since other ACKs may be delayed, 0.28 to 0.5 at a policer).
+pub(crate) const QUEUE_GAP_RANK: f64 = 0.66;
 /// See [`LARGE_WINDOWS_MAYBE`].
 pub(crate) const STEADY_CUTS_MAYBE: f64 = 0.12;
 /// A program that waits for room keeps its send buffer filled by two thirds (measured: 0.67 at
