@@ -562,18 +562,11 @@ impl Sender {
             self.rate.from = Some(mark);
             return;
         };
-<<<<<<< HEAD
-        if now.nanos_since(since) < self.rtt.srtt_nanos().unwrap_or(0).max(RATE_NANOS_MIN) {
-            return;
-        }
-        let rate = Rate::of(delivered.saturating_sub(from), now.since(since));
-=======
-        if now.since(from.at) < self.rtt.srtt().unwrap_or_default().max(RATE_TIME_MIN) {
+        if now.nanos_since(from.at) < self.rtt.srtt_nanos().unwrap_or(0).max(RATE_NANOS_MIN) {
             return;
         }
         let time = self.rate.time_since(&from, now);
         let rate = Rate::of(delivered.saturating_sub(from.delivered), time);
->>>>>>> real
         self.rate.latest = Some(rate);
         self.rate.best = self.rate.best.max(Some(rate));
         self.rate.from = Some(mark);
