@@ -123,6 +123,14 @@ impl Ended {
     }
 }
 
+/// Processes that descend from this one now, 10 000 at most.
+#[must_use]
+pub fn descendants(pid: u32) -> BTreeSet<u32> {
+    let mut seen = BTreeSet::new();
+    tree::add_descendants(pid, &mut seen);
+    seen
+}
+
 /// Starts a program. Its descriptors, its environment and its terminal are ours. From now on, what
 /// its descendants leave behind when their parents end become children of this process.
 ///

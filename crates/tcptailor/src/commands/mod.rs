@@ -22,6 +22,7 @@ pub(crate) mod top;
 pub(crate) mod watch;
 pub(crate) mod watching;
 pub(crate) mod worker;
+pub(crate) mod workers;
 
 use linux::privilege;
 

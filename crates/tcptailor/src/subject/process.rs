@@ -31,12 +31,14 @@ impl<'o> ProcessSubject<'o> {
     pub(crate) fn open(pid: u32, lease: Duration, output: &'o Output) -> anyhow::Result<Self> {
         // What the user may not see he hears of first.
         crate::commands::watching::check_may_see(pid)?;
+        crate::commands::workers::check_has_connections(pid)?;
         Self::with(Journalled::of_machine(lease)?, pid, output)
     }
 
     /// The connections of `pid`, to be looked at only.
     pub(crate) fn look_only(pid: u32, output: &'o Output) -> anyhow::Result<Self> {
         crate::commands::watching::check_may_see(pid)?;
+        crate::commands::workers::check_has_connections(pid)?;
         Self::with(Journalled::none(), pid, output)
     }
 

@@ -141,6 +141,12 @@ fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<
     if document.flows.is_empty() && !watching.watched.filter.is_empty() {
         output.note("note: no connection matches the filter");
     }
+    let pid = watching.watched.pid.filter(|_| document.flows.is_empty());
+    if let Some(workers) = pid.and_then(super::workers::of) {
+        output.note(format!(
+            "note: child processes of it have connections: {workers}"
+        ));
+    }
     if document.flows.is_empty() && netns == Netns::Own {
         tell_of_others(output);
     }

@@ -113,8 +113,7 @@ pub(crate) fn event(
 fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
     let rows = look.observed(|observed| seen::rows(observed, wants));
     let Some(main) = rows.first() else {
-        return "no connection was seen; of a server with workers, fit the PID of a worker\n"
-            .into();
+        return "no connection was seen\n".into();
     };
     let mut text = format!("\nmeasured  {}\n", got(&look.measure));
     match main.main().filter(|_| !is_first && !main.has_finding()) {
