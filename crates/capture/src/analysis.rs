@@ -122,13 +122,13 @@ impl Analysis {
         self.summary.packets += 1;
         self.summary.bytes += u64::from(packet.original_bytes);
         self.pass(packet.at);
-        match packet::look(packet) {
-            Found::Segment(mut segment) => {
+        match &mut packet::look(packet) {
+            Found::Segment(segment) => {
                 self.summary.tcp_packets += 1;
                 self.budget.earn();
                 let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
                 self.summary.cut_packets += u64::from(is_cut);
-                self.handle_segment(&mut segment);
+                self.handle_segment(segment);
             }
             Found::Fragment => self.summary.fragments += 1,
             Found::Other => self.summary.other_packets += 1,
@@ -357,6 +357,9 @@ impl Analysis {
 
     /// Whether of most connections one device is at the sender and another at the receiver.
     fn is_of_both_ends(&self) -> bool {
+        if is_of_one_device(&self.done) {
+            return false;
+        }
         let mut seen: BTreeMap<FlowKey, BTreeMap<Vantage, u32>> = BTreeMap::new();
         for done in self.done.values() {
             // The smaller end comes first, on each device.
@@ -381,7 +384,7 @@ impl Analysis {
     #[must_use]
     pub fn finish(self) -> (Recording, CaptureSummary) {
         let recording = Recording {
-            flows: from_the_nearest(self.done.into_values()),
+            flows: tracks_of(self.done),
             hosts: Vec::new(),
             began: self.began.unwrap_or_default(),
             ended: self.ended,
@@ -402,6 +405,22 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
     }
     let opens = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
     opens && (flow.is_closed() || (sender.has_begun() && !sender.begins_at(segment.seq)))
+}
+
+fn is_of_one_device(done: &BTreeMap<(u64, u64), Done>) -> bool {
+    let mut devices = done.values().map(|done| done.device);
+    let first = devices.next();
+    devices.all(|device| Some(device) == first)
+}
+
+/// The ends of all connections, in the order in which these appeared.
+fn tracks_of(done: BTreeMap<(u64, u64), Done>) -> Vec<Track> {
+    let mut tracks: Vec<Track> = match is_of_one_device(&done) {
+        true => done.into_values().flat_map(|done| done.tracks).collect(),
+        false => from_the_nearest(done.into_values()),
+    };
+    tracks.sort_unstable_by_key(|track| track.cookie);
+    tracks
 }
 
 /// For connections seen by several devices, takes each end from the nearest one.
@@ -433,9 +452,7 @@ fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
         }
     }
     let tracks = ends.into_values().flatten();
-    let mut tracks: Vec<Track> = tracks.map(|(_, track)| track).collect();
-    tracks.sort_by_key(|track| track.cookie);
-    tracks
+    tracks.map(|(_, track)| track).collect()
 }
 
 /// When one device saw an end, and how near to it it is.

@@ -462,9 +462,12 @@ fn means_between(
 
 /// The upper one of two in the middle; 0 of none.
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+    if values.is_empty() {
+        return 0.0;
+    }
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
