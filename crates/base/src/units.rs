@@ -201,11 +201,12 @@ impl Rate {
     #[must_use]
     pub fn serialize(self, bytes: u64, carry: u64) -> (Duration, u64) {
         assert!(self.0 > 0, "a link of rate 0 never sends");
-        let time = u128::from(bytes) * 8 * 1_000_000_000 + u128::from(carry);
         // Dividing 128 bits takes ten times as long, and hardly anything is so large.
-        if let Ok(time) = u64::try_from(time) {
+        let time = bytes.checked_mul(8 * 1_000_000_000);
+        if let Some(time) = time.and_then(|time| time.checked_add(carry)) {
             return (Duration::from_nanos(time / self.0), time % self.0);
         }
+        let time = u128::from(bytes) * 8 * 1_000_000_000 + u128::from(carry);
         let rate = u128::from(self.0);
         (
             Duration::from_nanos((time / rate) as u64),

@@ -56,21 +56,35 @@ impl Agenda {
     /// Sets the deadline of `member`. An unchanged deadline keeps its place among equal ones.
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        let before = self.groups[member / GROUP][member % GROUP];
-        match at {
-            None if before == NEVER => {}
-            None => self.put(member, NEVER),
-            Some(at) if before != NEVER && time_of(before) == at.as_nanos() => {}
-            Some(at) => {
-                self.settings += 1;
-                debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
-                let setting = self.settings << MEMBER_BITS | member as u64;
-                self.put(
-                    member,
-                    u128::from(at.as_nanos()) << 64 | u128::from(setting),
-                );
-            }
+        let nanos = at.map_or(time_of(NEVER), Instant::as_nanos);
+        if nanos != time_of(self.key(member)) {
+            self.change(member, nanos);
         }
+    }
+
+    /// Sets the deadline of `member`, unless it has an earlier one.
+    #[inline]
+    pub(crate) fn hasten(&mut self, member: usize, at: Instant) {
+        if at.as_nanos() < time_of(self.key(member)) {
+            self.change(member, at.as_nanos());
+        }
+    }
+
+    #[inline]
+    fn key(&self, member: usize) -> u128 {
+        self.groups[member / GROUP][member % GROUP]
+    }
+
+    #[inline]
+    fn change(&mut self, member: usize, nanos: u64) {
+        self.settings += 1;
+        debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
+        let setting = self.settings << MEMBER_BITS | member as u64;
+        let key = match nanos == time_of(NEVER) {
+            true => NEVER,
+            false => u128::from(nanos) << 64 | u128::from(setting),
+        };
+        self.put(member, key);
     }
 
     #[inline]
@@ -106,7 +120,7 @@ impl Agenda {
     /// The deadline of `member`.
     #[inline]
     pub(crate) fn deadline(&self, member: usize) -> Option<Instant> {
-        deadline_of(self.groups[member / GROUP][member % GROUP])
+        deadline_of(self.key(member))
     }
 
     /// Updates the tree for the changed group, if there is one.
@@ -122,7 +136,8 @@ impl Agenda {
     #[inline(never)]
     fn update_tree(&mut self, group: usize) {
         let mut node = self.tree.len() / 2 + group;
-        let mut key = self.groups[group].iter().copied().fold(NEVER, u128::min);
+        let [a, b, c, d] = self.groups[group];
+        let mut key = a.min(b).min(c.min(d));
         while self.tree[node] != key {
             self.tree[node] = key;
             if node == 1 {

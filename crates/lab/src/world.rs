@@ -377,11 +377,7 @@ impl<A: App> World<A> {
                 // Its program hears of it when everybody has delivered what is due now.
                 self.agenda.set(member, Some(self.now));
             }
-            Arrival::Waits(until) => {
-                let deadline = self.agenda.deadline(member);
-                let first = deadline.map_or(until, |deadline| deadline.min(until));
-                self.agenda.set(member, Some(first));
-            }
+            Arrival::Waits(until) => self.agenda.hasten(member, until),
         }
     }
 
@@ -442,7 +438,15 @@ impl<A: App> World<A> {
     }
 
     /// Sends everything that a host has to send now.
+    #[inline]
     fn transmit(&mut self, node: usize) {
+        if self.station_at(node).host.may_transmit() {
+            self.transmit_all(node);
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_all(&mut self, node: usize) {
         while let Some((at, packet)) = self.poll_transmit(node) {
             if let Some(audit) = &mut self.audit {
                 audit.on_sent(&packet);

@@ -126,17 +126,15 @@ impl<P: WirePacket> Link<P> {
     /// late the driver is.
     #[inline]
     pub fn poll_deliver_at(&mut self, now: Instant) -> Option<(Instant, P)> {
-        let first = |queue: &VecDeque<(Instant, P)>| queue.front().map(|(at, _)| *at);
-        let (line, held) = (first(&self.line), first(&self.held));
-        let from = match (line, held) {
-            (Some(line), Some(held)) if held < line => &mut self.held,
-            (None, Some(_)) => &mut self.held,
-            _ => &mut self.line,
+        let is_held = self.is_held_next();
+        let queue = match is_held {
+            true => &mut self.held,
+            false => &mut self.line,
         };
-        if from.front()?.0 > now {
+        if queue.front()?.0 > now {
             return None;
         }
-        let (at, packet) = from.pop_front()?;
+        let (at, packet) = queue.pop_front()?;
         let segments = u64::from(packet.segments().max(1));
         self.stats.delivered += segments;
         self.stats.inside -= segments;
@@ -147,12 +145,19 @@ impl<P: WirePacket> Link<P> {
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let line = self.line.front().map(|(at, _)| *at);
-        let held = self.held.front().map(|(at, _)| *at);
-        match (line, held) {
-            (Some(line), Some(held)) => Some(line.min(held)),
-            (line, held) => line.or(held),
-        }
+        let queue = match self.is_held_next() {
+            true => &self.held,
+            false => &self.line,
+        };
+        queue.front().map(|(at, _)| *at)
+    }
+
+    /// Whether the next packet to arrive is one that was held back. Mostly there is none.
+    #[inline]
+    fn is_held_next(&self) -> bool {
+        let at =
+            |queue: &VecDeque<(Instant, P)>| queue.front().map_or(Instant::MAX, |front| front.0);
+        !self.held.is_empty() && at(&self.held) < at(&self.line)
     }
 
     /// Advances time, so that [`stats`](Self::stats) returns the queue at `now`. Nothing else needs

@@ -110,8 +110,8 @@ impl HostCosts {
 pub(crate) struct PacketCost {
     packet: Duration,
     segment: Duration,
-    /// A packet of one segment, as most are.
-    single: Duration,
+    /// Nanoseconds of a packet of one segment, as most are.
+    single: u64,
 }
 
 impl PacketCost {
@@ -119,16 +119,16 @@ impl PacketCost {
         Self {
             packet,
             segment,
-            single: packet + segment,
+            single: nanos_of(packet + segment),
         }
     }
 
-    /// One of this many segments.
+    /// Nanoseconds of one of this many segments.
     #[inline]
-    pub(crate) fn of(&self, segments: u32) -> Duration {
+    pub(crate) fn nanos(&self, segments: u32) -> u64 {
         match segments {
             1 => self.single,
-            _ => self.packet + self.segment * segments,
+            _ => nanos_of(self.packet + self.segment * segments),
         }
     }
 }
@@ -153,6 +153,10 @@ mod nanos {
             ))),
         }
     }
+}
+
+fn nanos_of(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn per_kib(time: Duration, bytes: u64) -> Duration {

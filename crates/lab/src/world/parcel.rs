@@ -55,7 +55,8 @@ impl WirePacket for Parcel {
         self.wire_bytes.into()
     }
 
-    #[inline]
+    // It matters to packets of several segments only.
+    #[inline(never)]
     fn largest_segment_bytes(&self) -> u32 {
         self.packet.largest_segment_bytes()
     }

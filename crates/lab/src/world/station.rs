@@ -69,8 +69,8 @@ impl<A: App> Station<A> {
         packet: Parcel,
         parcels: &mut Parcels,
     ) -> Arrival {
-        let cost = self.receive_cost.of(packet.segments());
-        if cost.is_zero() {
+        let cost = self.receive_cost.nanos(packet.segments());
+        if cost == 0 {
             parcels.unpack(now, packet, &mut self.host);
             return Arrival::Handled;
         }
@@ -78,7 +78,7 @@ impl<A: App> Station<A> {
             self.backlog_dropped += u64::from(packet.segments());
             return Arrival::Waits(self.receive_free);
         }
-        self.receive_free = self.receive_free.max(now) + cost;
+        self.receive_free = self.receive_free.max(now).after_nanos(cost);
         self.backlog.push_back((self.receive_free, packet));
         Arrival::Waits(self.receive_free)
     }
@@ -112,7 +112,8 @@ impl<A: App> Station<A> {
         parcels: &mut Parcels,
     ) -> Option<(Instant, Parcel)> {
         let packet = parcels.pack(now, &mut self.host)?;
-        self.send_free = self.send_free.max(now) + self.send_cost.of(packet.segments());
+        let cost = self.send_cost.nanos(packet.segments());
+        self.send_free = self.send_free.max(now).after_nanos(cost);
         Some((self.send_free, packet))
     }
 

@@ -187,6 +187,7 @@ impl Host {
 
     /// Somebody was refused memory for what others hold: those that hold more than half an equal
     /// share give what waits behind gaps, until there is room again.
+    #[cold]
     fn reclaim(&mut self, now: Instant) {
         let much = self.shared.memory.share() / 2;
         let all = self.sockets.slots().end;
@@ -265,6 +266,13 @@ impl Host {
         true
     }
 
+    /// Whether [`Host::poll_transmit`] may have a packet.
+    #[inline]
+    #[must_use]
+    pub fn may_transmit(&self) -> bool {
+        !self.shared.outbox.is_empty() || !self.blocked.is_empty()
+    }
+
     /// Lets connections that wait for the local queue send, where it is empty.
     #[inline]
     fn fill_local_queue(&mut self, now: Instant) {
@@ -286,7 +294,9 @@ impl Host {
         {
             connection.on_dequeued(bytes);
         }
-        self.unblock(now);
+        if !self.blocked.is_empty() {
+            self.unblock(now);
+        }
     }
 
     /// Lets one connection go on that waited for the local queue; false where none does.

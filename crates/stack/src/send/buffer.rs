@@ -28,7 +28,7 @@ pub(super) struct StreamBuffer {
     block_bytes: u32,
     /// Offset behind the last byte.
     end: u64,
-    /// Which slice the last payload ended in: the next one mostly begins there.
+    /// The slice behind the last byte that was taken out: the next payload mostly begins there.
     near: u32,
 }
 
@@ -106,25 +106,24 @@ impl StreamBuffer {
             let to = chunk.len().min((end - chunk_start) as usize);
             payload.push(chunk.slice(from..to));
             at = chunk_start + to as u64;
-            self.near = index as u32;
-            index += 1;
+            index += usize::from(to == chunk.len());
         }
+        self.near = index as u32;
         payload
     }
 
     /// Which slice has the byte at `offset`.
     fn chunk_at(&self, offset: u64) -> usize {
-        let has_it = |index: &usize| {
-            self.chunks.get(*index).is_some_and(|(start, chunk)| {
-                (*start..*start + chunk.len() as u64).contains(&offset)
-            })
-        };
         let near = self.near as usize;
-        let near = [near, near + 1].into_iter().find(has_it);
-        near.unwrap_or_else(|| {
-            let behind = self.chunks.partition_point(|&(first, _)| first <= offset);
-            behind.checked_sub(1).expect("bytes that were not released")
-        })
+        let is_near = self
+            .chunks
+            .get(near)
+            .is_some_and(|(start, chunk)| (*start..*start + chunk.len() as u64).contains(&offset));
+        if is_near {
+            return near;
+        }
+        let behind = self.chunks.partition_point(|&(first, _)| first <= offset);
+        behind.checked_sub(1).expect("bytes that were not released")
     }
 
     /// Drops the slices that lie wholly in front of `offset`.
