@@ -152,8 +152,8 @@ struct RateFrom {
 }
 
 impl RateMark {
-    /// Time in which what was delivered since then was, as the bottleneck let it out. ACKs that were
-    /// held up on their way come together, and tell of more at once than arrived at once: data
+    /// Time in which what was delivered since then was, as the bottleneck let it out. ACKs that
+    /// were held up on their way come together, and tell of more at once than arrived at once: data
     /// takes at least as long as it was sent (as in `tcp_rate_gen`).
     fn time_since(&self, from: &RateFrom, now: Instant) -> Duration {
         let is_known = from.sent > Instant::ZERO;
@@ -598,8 +598,46 @@ mod tests {
         }
     }
 
-    /// One segment a millisecond, acknowledged 20 ms later; what held the ACKs up for 40 ms lets all
-    /// of them through at once.
+    /// Four ACKs come together, of two segments each, and let eight out.
+    #[test]
+    fn acks_that_come_together_meet_one_full_window() {
+        const MSS: u64 = 1448;
+        let mut sender = Sender::new();
+        sender.allow_mss(MSS as u32);
+        sender.begin(0);
+        let mut sent = 0;
+        for round in 0..40_u32 {
+            let at = Instant::ZERO + Duration::from_millis(5) * round;
+            while sent < 44 + u64::from(round) * 8 {
+                sender.on_data(&Data {
+                    at,
+                    seq: (sent * MSS) as u32,
+                    bytes: MSS as u32,
+                    is_pushed: false,
+                    ends: false,
+                    stamp: None,
+                });
+                sent += 1;
+            }
+            for number in 1..=4 {
+                sender.on_ack(&Ack {
+                    at,
+                    seen: at,
+                    una: ORIGIN + (sent - 44 + number * 2) * MSS,
+                    window: None,
+                    unscaled: 63_712,
+                    carries_data: false,
+                    sacked: Sacked::default(),
+                    is_dsack: false,
+                    echoes_mark: false,
+                });
+            }
+        }
+        assert_eq!(sender.scale.scale(), Some(0));
+    }
+
+    /// One segment a millisecond, acknowledged 20 ms later; what held the ACKs up for 40 ms lets
+    /// all of them through at once.
     #[test]
     fn acks_that_come_together_tell_of_no_faster_path() {
         const MSS: u64 = 1000;

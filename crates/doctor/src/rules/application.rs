@@ -559,9 +559,10 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// Whether all that a program wrote has arrived again and again, in each quarter of the watch, and
-/// it had nothing more: blocks may wait for the path, and lose packets in a short queue, but in the
-/// long run as much passes as is written. Random losses make each of them slower, and can be mended.
+/// Whether all that a program wrote has arrived repeatedly, in each quarter of the watch, and it
+/// had nothing more: blocks may wait for the path, and lose packets in a short queue, but in the
+/// long run as much passes as is written. Random losses make each of them slower, and can be
+/// mended.
 fn catches_up(view: &View<'_>) -> bool {
     let catches = || {
         let sender = view
@@ -682,6 +683,49 @@ mod tests {
             });
         }
         timeline
+    }
+
+    /// Looks each 10 ms at a program that only writes, of each ten of which this many see nothing
+    /// to send, this many all of it sent, and the others more than the window lets out.
+    fn writes(idle: u32, sent: u32) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 5001).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..400_u32 {
+            let (phase, passed) = (look % 10, u64::from(look) * 10);
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(30)),
+                srtt: Some(Duration::from_millis(30)),
+                bytes_sent: Some(passed * 1448),
+                bytes_acked: Some(passed * 1448),
+                bytes_retrans: Some(0),
+                retrans_total_pkts: Some(0),
+                data_segs_out: Some(passed),
+                data_segs_in: Some(0),
+                bytes_received: Some(0),
+                notsent_bytes: Some(if phase < idle + sent { 0 } else { 40_000 }),
+                unacked_pkts: Some(if phase < idle { 0 } else { 20 }),
+                cwnd_pkts: Some(if phase < idle + sent { 40 } else { 20 }),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10) * look, key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_program_that_has_nothing_to_send_repeatedly_sets_the_rate() {
+        let told = |idle: u32, sent: u32| {
+            let timeline = writes(idle, sent);
+            let seen = Observation::of(&timeline);
+            let said = app_limited(&crate::observation::sender_view(&seen));
+            said.map(|verdict| (verdict.share * 100.0).round())
+        };
+        assert_eq!(told(4, 2), Some(60.0), "both together");
+        assert_eq!(told(2, 1), Some(30.0), "it catches up");
+        assert_eq!(told(0, 4), None, "it always has more");
     }
 
     #[test]

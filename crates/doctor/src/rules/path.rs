@@ -514,23 +514,8 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             "0: a bottleneck elsewhere leaves this host's queue empty".into(),
         ));
     }
-    if sender
-        .counted(|s| s.delivered_ce_pkts)
-        .is_some_and(|marks| marks > 0)
-    {
-        return Some((
-            "delivered_ce_pkts",
-            "marked by a full queue".into(),
-            "no marks".into(),
-        ));
-    }
-    if let Some((losses, share)) = drops_behind_queue(sender) {
-        let shown = format!(
-            "longer than {} of the others behind {losses} losses",
-            human::share(share)
-        );
-        let expected = "like others where losses are random".into();
-        return Some(("last_rtt", shown, expected));
+    if let Some(sign) = marks(sender).or_else(|| behind_drops(sender)) {
+        return Some(sign);
     }
     if bandwidth.is_some() {
         // Losses do not cut BBR's window, and it holds the path to carry more than what passes.
@@ -547,6 +532,20 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         .or_else(|| cuts_at_one_size(&cuts))
         .or_else(|| losses_at_one_rate(view))
         .or_else(|| losses_of_large_windows(view))
+}
+
+fn marks(sender: &Timeline) -> Option<Sign> {
+    let marked = sender.counted(|s| s.delivered_ce_pkts)?;
+    let shown = "marked by a full queue".into();
+    (marked > 0).then(|| ("delivered_ce_pkts", shown, "no marks".into()))
+}
+
+fn behind_drops(sender: &Timeline) -> Option<Sign> {
+    let (losses, share) = drops_behind_queue(sender)?;
+    let share = human::share(share);
+    let shown = format!("longer than {share} of the others behind {losses} losses");
+    let expected = "like others where losses are random".into();
+    Some(("last_rtt", shown, expected))
 }
 
 fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {

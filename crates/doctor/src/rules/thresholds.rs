@@ -418,9 +418,10 @@ pub(crate) const LARGE_WINDOWS: f64 = 0.9;
 pub(crate) const LARGE_WINDOWS_MAYBE: f64 = 0.5;
 /// From this many losses on, the round trips behind them tell of a full queue,
 pub(crate) const QUEUE_GAPS: usize = 2;
-/// ... where the mean share of others that are shorter is beyond a half by this, divided by the root
-/// of their number (measured: 0.84 to 1 where a queue of 6 to 20 packets overflows, 0.26 to 0.33
-/// where losses are random, since other ACKs may be delayed, 0.28 to 0.5 at a policer).
+/// ... where the mean share of others that are shorter is beyond a half by this, divided by the
+/// root of their number (measured: 0.84 to 1 where a queue of 6 to 20 packets overflows, 0.5 at one
+/// of 12, 0.26 to 0.33 where losses are random, since other ACKs may be delayed, 0.28 to 0.5 at a
+/// policer).
 pub(crate) const QUEUE_GAP_RANK: f64 = 0.66;
 /// See [`LARGE_WINDOWS_MAYBE`].
 pub(crate) const STEADY_CUTS_MAYBE: f64 = 0.12;

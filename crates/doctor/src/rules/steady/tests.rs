@@ -365,3 +365,32 @@ fn losses_in_large_windows_are_those_of_a_path_that_is_full() {
     let random = told(&sawtooth(|look, window| chance(look) % 1500 < window));
     assert_eq!(random, None);
 }
+
+/// Six losses, behind each of which a packet took longer than this share of the others.
+fn dropping(share: f64, starts: bool) -> Timeline {
+    let key = FlowKey {
+        local: ([10, 0, 0, 1], 40_000).into(),
+        remote: ([10, 0, 0, 2], 5001).into(),
+    };
+    let mut timeline = Timeline::new();
+    for look in 0..80_u64 {
+        // Those of a start fall into its first quarter.
+        let gaps = if starts { look.min(6) } else { look * 6 / 79 };
+        let threshold = if look == 0 { 1 << 31 } else { 40 };
+        timeline.push(FlowSample {
+            source: Source::Capture,
+            ssthresh_pkts: Some(threshold),
+            gaps: Some(gaps),
+            gap_ranks: Some((gaps as f64 * share * 1000.0) as u64),
+            ..FlowSample::empty(Instant::from_nanos(look * 100_000_000), key)
+        });
+    }
+    timeline
+}
+
+#[test]
+fn what_comes_behind_drops_of_a_queue_has_waited() {
+    assert!(drops_behind_queue(&dropping(0.9, false)).is_some());
+    assert_eq!(drops_behind_queue(&dropping(0.5, false)), None, "random");
+    assert_eq!(drops_behind_queue(&dropping(0.9, true)), None, "a start");
+}
