@@ -15,9 +15,6 @@ use base::settings::{
 use super::{Profile, millis, secs};
 use crate::{HostSettings, MemoryBudget};
 
-/// Payload over memory of a full segment, in 1/256: measured on a TUN with 64 KiB GSO packets at
-/// MTU 1500 (rule 3.1, vectors W14 and W15). Other devices give 128 to 253.
-const TUN_RATIO: u8 = 170;
 /// Before 6.6 the window was half of the buffer (rule 3.1; `tcp_adv_win_scale` 1).
 const RATIO_BEFORE_6_6: u8 = 128;
 /// A full GSO packet of 45 segments over its charge: 65160 / (65160 + 832) (rule 5.2).
@@ -109,7 +106,7 @@ pub fn linux_2019() -> Profile {
     } = &mut profile.settings;
     recv.buffer.initial = 87_380; // DC10
     recv.accounting = Accounting::Truesize {
-        ratio: RATIO_BEFORE_6_6,
+        ratio: Some(RATIO_BEFORE_6_6),
     };
     // Until 4.19 the first window is at most twice the initial congestion window (recalled:
     // `tcp_default_init_rwnd`).
@@ -175,7 +172,9 @@ const fn send(version: LinuxVersion) -> SendMemory {
             fixed: None,
             rule: SizeRule::Linux(version), // rule 5.1
         },
-        accounting: Accounting::Truesize { ratio: SEND_RATIO },
+        accounting: Accounting::Truesize {
+            ratio: Some(SEND_RATIO),
+        },
         completion: Completion::Linux, // rule 5.2
         unacked_budget: None,
         notsent_lowat: None, // net.ipv4.tcp_notsent_lowat 4294967295
@@ -196,7 +195,7 @@ const fn recv(version: LinuxVersion) -> RecvMemory {
             fixed: None,
             rule: SizeRule::Linux(version), // rule 4.3; net.ipv4.tcp_moderate_rcvbuf 1
         },
-        accounting: Accounting::Truesize { ratio: TUN_RATIO },
+        accounting: Accounting::Truesize { ratio: None },
         out_of_order_budget: None, // inside the receive buffer (NB19)
         lowat: 1,
     }

@@ -67,10 +67,10 @@ fn w13_to_w15_ratio_is_measured_on_the_first_full_segment() {
 
     let mut connection = open(&linux());
     connection.next_at(0, 1448, false);
-    assert_eq!(connection.receiver.buffer.ratio(), 170);
-    assert_eq!(connection.receiver.memory().window_clamp, 87_040);
+    assert_eq!(connection.receiver.buffer.ratio(), 160, "W13");
+    assert_eq!(connection.receiver.memory().window_clamp, 81_920);
     assert_eq!(connection.receiver.memory().rcv_mss, 1448);
-    assert_eq!(connection.receiver.memory().rmem_bytes, 2180);
+    assert_eq!(connection.receiver.memory().rmem_bytes, 2304, "B19");
 }
 
 /// A window whose state is set as a vector wants it.
@@ -154,7 +154,6 @@ fn w20_w21_the_window_grows_in_the_buffer() {
     window.set_for_test(7, 1 << 20, 64_088, 536);
     assert!(window.grow(200, 1280, &buffer));
     assert_eq!(window.threshold(), 64_088 + 1072, "W21");
-    assert!(!window.grow(127, 768, &buffer), "too small");
     window.set_for_test(7, 64_088, 64_088, 536);
     assert!(!window.grow(200, 1280, &buffer), "no room");
 }
