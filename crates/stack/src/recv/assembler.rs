@@ -267,7 +267,10 @@ impl Assembler {
                 (range_start, range) = (before, found);
             }
         }
-        while let Some((&after, _)) = behind.ranges.range(range_start..=end).next() {
+        let mut last = None;
+        while last.is_none()
+            && let Some((&after, _)) = behind.ranges.range(range_start..=end).next()
+        {
             let later = behind.ranges.remove(&after).expect("just found");
             if after < end {
                 duplicate = duplicate.or(Some(Duplicate {
@@ -280,23 +283,15 @@ impl Assembler {
                 self.segments -= behind.forget_range(&later);
                 continue;
             }
-            let rest = cut_behind(&mut held, after, later.end);
-            if !held.payload.is_empty() {
-                self.segments += u32::from(held.segments);
-                self.uncollapsed += 1;
-                behind.keep(&mut range, held, is_whole);
-            }
-            is_whole = false;
-            join(&mut range, later);
-            held = rest;
-            if held.payload.is_empty() {
-                break;
-            }
+            // What both have is kept once; the packet is charged for all of it.
+            let _common = held.payload.split_off((after - held.start) as u32);
+            last = Some(later);
         }
-        if !held.payload.is_empty() {
-            self.segments += u32::from(held.segments);
-            self.uncollapsed += 1;
-            behind.keep(&mut range, held, is_whole);
+        self.segments += u32::from(held.segments);
+        self.uncollapsed += 1;
+        behind.keep(&mut range, held, is_whole);
+        if let Some(last) = last {
+            join(&mut range, last);
         }
         behind.note_recent(range_start, range.end, start);
         behind.ranges.insert(range_start, range);
@@ -516,26 +511,6 @@ impl Assembler {
     pub(super) fn room(&self) -> usize {
         self.ready.capacity()
     }
-}
-
-/// Leaves in `held` what lies in front of `from`; returns what lies behind `to`.
-fn cut_behind(held: &mut Held, from: u64, to: u64) -> Held {
-    let mut rest = Held {
-        start: from,
-        payload: held.payload.split_off((from - held.start) as u32),
-        charge: 0,
-        room: 0,
-        segments: 0,
-    };
-    let inside = (to - from).min(u64::from(rest.payload.len()));
-    rest.trim_front(from + inside);
-    if held.payload.is_empty() {
-        // Nothing stays in front: the packet is charged to what lies behind.
-        rest.charge = core::mem::take(&mut held.charge);
-        rest.room = core::mem::take(&mut held.room);
-        rest.segments = core::mem::take(&mut held.segments);
-    }
-    rest
 }
 
 /// Appends `behind` to `range`; the shorter one moves.

@@ -547,8 +547,8 @@ impl Receiver {
         !self.buffer.is_truesize() || self.queue.unread() == 0
     }
 
-    /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full, or
-    /// a duplicate waits to be told.
+    /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full,
+    /// or a duplicate waits to be told.
     #[inline]
     pub(crate) fn asks_for_prediction(&self) -> bool {
         self.buffer.is_truesize() && (self.buffer.is_over() || self.duplicate.is_some())
