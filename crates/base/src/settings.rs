@@ -170,8 +170,9 @@ pub enum Accounting {
     Payload,
     /// Memory as Linux charges it: descriptor, data area and waste.
     Truesize {
-        /// Payload over memory of a full segment, in 1/256 (170 on a TUN at MTU 1500).
-        ratio: u8,
+        /// Payload over memory of a full segment, in 1/256; `None`: a received packet takes whole
+        /// blocks of Linux's allocator, as behind a TUN device.
+        ratio: Option<u8>,
     },
     /// Whole buffers, one per segment (`NetBurner`).
     Buffers {

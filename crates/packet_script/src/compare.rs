@@ -162,15 +162,15 @@ fn timestamps(
 
 /// A packet of the host as a script would write it.
 pub(super) fn describe(wire: &Wire, connection: &Connection) -> String {
-    let measured = measured(wire, host_window(wire, connection));
-    format!("{} {measured}", describe_steady(wire, connection))
+    format!("{}{}", describe_steady(wire, connection), clocks_of(wire))
 }
 
-/// As [`describe`], without what depends on a host's memory and clock: the window and timestamps.
+/// As [`describe`], without what depends on a host's clock.
 pub(super) fn describe_steady(wire: &Wire, connection: &Connection) -> String {
     let seq = connection.host_relative(wire.header.seq);
     let ack = connection.peer_relative(wire.header.ack);
-    words(wire, seq, ack, &sack(wire, connection))
+    let words = words(wire, seq, ack, &sack(wire, connection));
+    format!("{words} win {}", host_window(wire, connection))
 }
 
 /// A packet of the peer as a script would write it.
@@ -192,14 +192,15 @@ pub(super) fn describe_in(wire: &Wire, connection: &Connection) -> String {
         .iter()
         .map(relative)
         .collect();
-    let measured = measured(wire, u32::from(wire.header.window) << shift);
-    format!("{} {measured}", words(wire, seq, ack, &blocks))
+    let window = u32::from(wire.header.window) << shift;
+    let words = words(wire, seq, ack, &blocks);
+    format!("{words} win {window}{}", clocks_of(wire))
 }
 
-fn measured(wire: &Wire, window: u32) -> String {
+fn clocks_of(wire: &Wire) -> String {
     match wire.options.timestamps {
-        Some((value, echo)) => format!("win {window} ts {value} echo {echo}"),
-        None => format!("win {window}"),
+        Some((value, echo)) => format!(" ts {value} echo {echo}"),
+        None => String::new(),
     }
 }
 

@@ -20,9 +20,6 @@ use super::{sample, settings, wire};
 
 /// Wake-ups without a packet that a host may have while nothing comes.
 const IDLE_STEPS_MAX: u32 = 100_000;
-/// Payload over memory, in 1/256, of a full segment that comes alone over a TUN device with an MTU
-/// of 1500: 1448 of 2304 bytes (vector W13).
-const TUN_RATIO: u8 = 160;
 
 /// Our stack as a host of scripts. The virtual time begins at 1 s and jumps from event to event.
 #[derive(Debug)]
@@ -88,8 +85,8 @@ impl StackHost {
         }
         // As behind the TUN device that the same script has on the kernel.
         profile.system.completes_at_once = true;
-        if profile.name == "linux_6_18" && setup.mtu == 1500 {
-            profile.settings.recv.accounting = Accounting::Truesize { ratio: TUN_RATIO };
+        if profile.name == "linux_6_18" {
+            profile.settings.recv.accounting = Accounting::Truesize { ratio: None };
         }
         let mut config = HostConfig::of(&profile, local, seed);
         config.mtu = setup.mtu;

@@ -57,6 +57,7 @@ const FIELDS: &[&str] = &[
     "rwnd_limited",
     "sack",
     "sacked",
+    "rmem",
     "segs_in",
     "segs_out",
     "snd_mss",

@@ -63,6 +63,7 @@ fn small(sample: &FlowSample, field: &str) -> Option<u32> {
         "reordering" => sample.reordering_pkts,
         "retrans" => sample.retrans_pkts,
         "sacked" => sample.sacked_pkts,
+        "rmem" => sample.rmem_bytes,
         "snd_mss" => sample.snd_mss_bytes,
         "snd_wnd" => sample.snd_wnd_bytes,
         "snd_wscale" => sample.snd_wscale.map(u32::from),

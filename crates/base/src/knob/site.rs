@@ -495,8 +495,6 @@ const ACCOUNTING_TRUESIZE: &str = "truesize";
 const ACCOUNTING_BUFFERS: &str = "buffers";
 pub(super) const ACCOUNTINGS: &[&str] =
     &[ACCOUNTING_PAYLOAD, ACCOUNTING_TRUESIZE, ACCOUNTING_BUFFERS];
-/// A full segment on a TUN at MTU 1500 (rule 3.1).
-const TUN_RATIO: u8 = 170;
 
 fn accounting_of(accounting: Accounting) -> KnobValue {
     let name = match accounting {
@@ -511,7 +509,7 @@ fn set_accounting(accounting: &mut Accounting, value: &KnobValue) -> Result<(), 
     *accounting = match (name_of(value)?, *accounting) {
         (ACCOUNTING_PAYLOAD, _) => Accounting::Payload,
         (ACCOUNTING_TRUESIZE, Accounting::Truesize { ratio }) => Accounting::Truesize { ratio },
-        (ACCOUNTING_TRUESIZE, _) => Accounting::Truesize { ratio: TUN_RATIO },
+        (ACCOUNTING_TRUESIZE, _) => Accounting::Truesize { ratio: None },
         (ACCOUNTING_BUFFERS, present) => Accounting::Buffers {
             payload_bytes: payload_of(present),
         },
@@ -529,7 +527,7 @@ fn ratio_of(accounting: Accounting) -> KnobValue {
 
 fn set_ratio(accounting: &mut Accounting, value: &KnobValue) -> Result<(), String> {
     match accounting {
-        Accounting::Truesize { ratio } => *ratio = u8::read(value)?,
+        Accounting::Truesize { ratio } => *ratio = Option::read(value)?,
         _ => return Err("only the accounting `truesize` has a ratio; choose it first".into()),
     }
     Ok(())

@@ -150,7 +150,7 @@ const STATES: [&str; 12] = [
 const CONGESTION_STATES: [&str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
 
 /// Place of the values in `SO_MEMINFO`.
-const MEMORY: &[(&str, usize)] = &[("rcvbuf", 1), ("sndbuf", 3), ("wmem", 5)];
+const MEMORY: &[(&str, usize)] = &[("rmem", 0), ("rcvbuf", 1), ("sndbuf", 3), ("wmem", 5)];
 
 /// One socket.
 pub(crate) struct KernelSocket {

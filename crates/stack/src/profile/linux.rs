@@ -109,7 +109,7 @@ pub fn linux_2019() -> Profile {
     } = &mut profile.settings;
     recv.buffer.initial = 87_380; // DC10
     recv.accounting = Accounting::Truesize {
-        ratio: RATIO_BEFORE_6_6,
+        ratio: Some(RATIO_BEFORE_6_6),
     };
     // Until 4.19 the first window is at most twice the initial congestion window (recalled:
     // `tcp_default_init_rwnd`).
@@ -175,7 +175,9 @@ const fn send(version: LinuxVersion) -> SendMemory {
             fixed: None,
             rule: SizeRule::Linux(version), // rule 5.1
         },
-        accounting: Accounting::Truesize { ratio: SEND_RATIO },
+        accounting: Accounting::Truesize {
+            ratio: Some(SEND_RATIO),
+        },
         completion: Completion::Linux, // rule 5.2
         unacked_budget: None,
         notsent_lowat: None, // net.ipv4.tcp_notsent_lowat 4294967295
@@ -196,7 +198,9 @@ const fn recv(version: LinuxVersion) -> RecvMemory {
             fixed: None,
             rule: SizeRule::Linux(version), // rule 4.3; net.ipv4.tcp_moderate_rcvbuf 1
         },
-        accounting: Accounting::Truesize { ratio: TUN_RATIO },
+        accounting: Accounting::Truesize {
+            ratio: Some(TUN_RATIO),
+        },
         out_of_order_budget: None, // inside the receive buffer (NB19)
         lowat: 1,
     }

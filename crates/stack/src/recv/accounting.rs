@@ -6,14 +6,14 @@
 
 use base::settings::{Accounting, RecvMemory, SocketSettings};
 
+use super::blocks::{self, Blocks};
 use crate::Arc;
 
 /// Least size of a buffer (Linux `SOCK_MIN_RCVBUF`).
 const TRUESIZE_BUFFER_MIN: u32 = 2304;
-/// Descriptor and shared information of a packet in Linux: what a packet takes beside its data.
-const DESCRIPTOR_BYTES: u32 = 576;
-/// Memory of the smallest packet: descriptor and one cache line.
-const TRUESIZE_MIN: u32 = DESCRIPTOR_BYTES + 64;
+/// Memory of the smallest packet where a ratio is set: descriptor, shared information and one cache
+/// line.
+const TRUESIZE_MIN: u32 = 640;
 /// Window of memory before a full segment was measured (Linux `TCP_DEFAULT_SCALING_RATIO`).
 const RATIO_INITIAL: u32 = 128;
 /// Window is memory.
@@ -32,8 +32,10 @@ pub(super) struct Buffer {
     out_of_order: u32,
     /// Window over memory in 1/256.
     ratio: u32,
-    /// Memory of a full segment beyond its payload.
+    /// Memory of a full segment beyond its payload, where a ratio is set.
     segment_overhead: u32,
+    /// Headers of a segment with data.
+    headers: u8,
     /// The host is short of memory: the buffer does not grow.
     is_tight: bool,
 }
@@ -51,6 +53,7 @@ impl Buffer {
                 Accounting::Payload | Accounting::Buffers { .. } => RATIO_ONE,
             },
             segment_overhead: 0,
+            headers: 0,
             is_tight: false,
         };
         buffer.resize();
@@ -109,22 +112,32 @@ impl Buffer {
         }
     }
 
-    /// Payload of a full segment, from which the overhead follows.
-    pub(super) fn set_segment(&mut self, mss: u32) {
+    /// Payload and headers of a full segment.
+    pub(super) fn set_segment(&mut self, mss: u32, headers: u8) {
+        self.headers = headers;
         self.segment_overhead = match self.rules().accounting {
-            Accounting::Truesize { ratio } => {
+            Accounting::Truesize { ratio: Some(ratio) } => {
                 let whole = u64::from(mss) * 256 / u64::from(ratio.max(1));
                 (whole as u32).saturating_sub(mss)
             }
-            Accounting::Payload | Accounting::Buffers { .. } => 0,
+            Accounting::Truesize { ratio: None }
+            | Accounting::Payload
+            | Accounting::Buffers { .. } => 0,
         };
     }
 
+    pub(super) const fn headers(&self) -> u8 {
+        self.headers
+    }
+
     /// Memory of a packet of `segments` with `payload` bytes in all.
-    pub(super) fn charge_of(&self, payload: u32, segments: u32) -> u32 {
-        match self.rules().accounting {
+    pub(super) fn blocks_of(&self, payload: u32, segments: u32) -> Blocks {
+        let charge = match self.rules().accounting {
+            Accounting::Truesize { ratio: None } => {
+                return blocks::of_packet(self.headers.into(), payload, segments > 1);
+            }
             Accounting::Payload => payload,
-            Accounting::Truesize { .. } => self
+            Accounting::Truesize { ratio: Some(_) } => self
                 .segment_overhead
                 .saturating_mul(segments)
                 .saturating_add(payload)
@@ -133,15 +146,25 @@ impl Buffer {
                 let buffer = payload_bytes.max(1);
                 buffer.saturating_mul(segments.max(payload.div_ceil(buffer)))
             }
+        };
+        Blocks { charge, room: 0 }
+    }
+
+    /// Memory of a copy of `payload` bytes, in which packets end that were charged `charged`.
+    pub(super) fn blocks_of_copy(&self, payload: u32, charged: u32) -> Blocks {
+        match self.rules().accounting {
+            Accounting::Truesize { .. } => blocks::of_copy(payload),
+            Accounting::Payload | Accounting::Buffers { .. } => Blocks {
+                charge: charged,
+                room: 0,
+            },
         }
     }
 
-    /// Memory after `payload` bytes that were charged `charged` have been copied together.
-    pub(super) fn charge_of_copy(&self, payload: u32, charged: u32) -> u32 {
-        match self.rules().accounting {
-            Accounting::Truesize { .. } => payload.saturating_add(DESCRIPTOR_BYTES).min(charged),
-            Accounting::Payload | Accounting::Buffers { .. } => charged,
-        }
+    /// Whether memory that is charged `charge` for `payload` bytes is worth copying together with
+    /// what follows: the window that it gives is more than it holds (Linux `tcp_collapse`).
+    pub(super) fn is_bloated(&self, payload: u32, charge: u32) -> bool {
+        !self.is_truesize() || self.window_of(charge) > payload
     }
 
     /// Measures the ratio on a packet (Linux `tcp_measure_rcv_mss`); whether it changed.
@@ -212,8 +235,9 @@ impl Buffer {
         }
     }
 
-    pub(super) fn add_in_order(&mut self, charge: u32) {
-        self.in_order = self.in_order.saturating_add(charge);
+    /// Whether more is in it than it is meant for.
+    pub(super) fn is_over(&self) -> bool {
+        self.counted() > self.bytes
     }
 
     pub(super) fn set_out_of_order(&mut self, charge: u32) {

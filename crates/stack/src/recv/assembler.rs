@@ -6,9 +6,11 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use smallvec::SmallVec;
 
+use super::blocks::Blocks;
+use super::{Came, DataInput};
 use crate::packet::Payload;
 use crate::shrink::{KEPT, push, shrink_empty};
 
@@ -24,13 +26,38 @@ const SPARE_MAX: usize = 256;
 pub(super) struct Held {
     pub(super) start: u64,
     pub(super) payload: Payload,
-    /// Memory that it is charged; released when the last byte is read.
-    pub(super) charge: u32,
+    /// Memory that it is charged; released when the last byte is read. Where the data of several
+    /// packets shares one block, the last of them is charged for all.
+    charge: u32,
+    /// Bytes that are unused in that block behind the data.
+    room: u16,
     /// Segments that it came in.
-    pub(super) segments: u32,
+    segments: u16,
 }
 
 impl Held {
+    /// Takes the data of a segment.
+    pub(super) fn new(data: &mut DataInput<'_>, came: &Came, blocks: Blocks) -> Self {
+        Self {
+            start: data.start,
+            payload: core::mem::take(data.payload),
+            charge: blocks.charge,
+            room: blocks.room,
+            segments: came.segments.min(u16::MAX.into()) as u16,
+        }
+    }
+
+    /// Moves the data of a block, the `bytes` up to the end of `self`, into the one that ends with
+    /// `before`, if it has room for it (Linux `skb_try_coalesce`); returns the memory that is free.
+    fn share_block(&mut self, bytes: u32, before: &mut Self) -> Option<u32> {
+        let room = u32::from(before.room).checked_sub(bytes)?;
+        self.room = room as u16;
+        Some(core::mem::replace(
+            &mut self.charge,
+            core::mem::take(&mut before.charge),
+        ))
+    }
+
     fn end(&self) -> u64 {
         self.start + u64::from(self.payload.len())
     }
@@ -49,6 +76,15 @@ impl Held {
 struct Range {
     end: u64,
     held: VecDeque<Held>,
+}
+
+/// A stretch of a packet that was there already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Duplicate {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// The packet begins inside what was there.
+    pub(super) is_front: bool,
 }
 
 /// Received data in order and out of order.
@@ -87,10 +123,15 @@ struct Behind {
 }
 
 impl Behind {
-    /// Adds a piece to the end of a range.
-    fn keep(&mut self, range: &mut Range, held: Held) {
+    /// Adds a piece to the end of a range; `is_whole`: nothing was cut off in front, so that it may
+    /// share the block of the piece before.
+    fn keep(&mut self, range: &mut Range, mut held: Held, is_whole: bool) {
         range.end = held.end();
-        self.charge = self.charge.saturating_add(held.charge);
+        let before = range.held.back_mut().filter(|_| is_whole);
+        let shared = before.and_then(|before| held.share_block(held.payload.len(), before));
+        if shared.is_none() {
+            self.charge = self.charge.saturating_add(held.charge);
+        }
         self.bytes += u64::from(held.payload.len());
         self.packets += 1;
         if range.held.capacity() == 0 {
@@ -105,6 +146,13 @@ impl Behind {
         self.charge -= held.charge;
         self.bytes -= u64::from(held.payload.len());
         self.packets -= 1;
+    }
+
+    /// Takes a range out of the books that new data covers, which replaces it (Linux
+    /// `tcp_data_queue_ofo`); returns its segments.
+    fn forget_range(&mut self, range: &Range) -> u32 {
+        range.held.iter().for_each(|held| self.forget(held));
+        range.held.iter().map(|held| u32::from(held.segments)).sum()
     }
 
     fn note_recent(&mut self, start: u64, end: u64, offset: u64) {
@@ -150,60 +198,100 @@ impl Assembler {
         }
     }
 
-    /// Appends the data that was expected next.
-    pub(super) fn append(&mut self, held: Held) {
+    /// Appends the data that was expected next; `is_whole`: nothing was cut off in front, so that
+    /// it may share the block of the data before.
+    pub(super) fn append(&mut self, mut held: Held, is_whole: bool) {
+        let before = self.ready.back_mut().filter(|_| is_whole);
+        let shared = before.and_then(|before| held.share_block(held.payload.len(), before));
+        if shared.is_none() {
+            self.ready_charge = self.ready_charge.saturating_add(held.charge);
+        }
+        self.push(held);
+    }
+
+    /// Appends a part of a block, which has `bytes` up to its end: with the last part, which is
+    /// charged for all, they may go into the block before.
+    fn push_block(&mut self, mut held: Held, bytes: u32, is_whole: bool) {
+        let mut parts = 0;
+        let mut at = self.ready.len();
+        while parts + held.payload.len() < bytes && at > 0 {
+            at -= 1;
+            parts += self.ready[at].payload.len();
+        }
+        let before = at.checked_sub(1).filter(|_| is_whole && held.charge > 0);
+        let shared = before.and_then(|at| held.share_block(bytes, &mut self.ready[at]));
+        if shared.is_none() {
+            self.ready_charge = self.ready_charge.saturating_add(held.charge);
+        }
+        self.push(held);
+    }
+
+    fn push(&mut self, held: Held) {
         debug_assert_eq!(held.start, self.next, "not the next byte");
         self.next = held.end();
-        self.ready_charge = self.ready_charge.saturating_add(held.charge);
-        self.segments += held.segments;
+        self.segments += u32::from(held.segments);
         self.uncollapsed += 1;
         push(&mut self.ready, held);
     }
 
     /// Keeps data behind a gap; returns the first stretch of it that was there already.
-    pub(super) fn insert(&mut self, mut held: Held) -> Option<(u64, u64)> {
+    pub(super) fn insert(&mut self, mut held: Held) -> Option<Duplicate> {
         debug_assert!(held.start > self.next, "no gap in front");
         let behind = self.behind.get_or_insert_default();
         let (start, end) = (held.start, held.end());
         let mut duplicate = None;
+        let mut is_whole = true;
         let mut range = Range::default();
         let mut range_start = start;
         if let Some((&before, found)) = behind.ranges.range(..=start).next_back()
             && found.end >= start
         {
             if found.end > start {
-                duplicate = Some((start, found.end.min(end)));
+                duplicate = Some(Duplicate {
+                    start,
+                    end: found.end.min(end),
+                    is_front: before < start || found.end >= end,
+                });
             }
             if found.end >= end {
                 let found_end = found.end;
                 behind.note_recent(before, found_end, start);
                 return duplicate;
             }
-            held.trim_front(found.end);
-            range_start = before;
-            range = behind.ranges.remove(&before).expect("just found");
+            is_whole = found.end == start;
+            let found = behind.ranges.remove(&before).expect("just found");
+            if before == start {
+                self.segments -= behind.forget_range(&found);
+            } else {
+                held.trim_front(found.end);
+                (range_start, range) = (before, found);
+            }
         }
-        while let Some((&after, _)) = behind.ranges.range(range_start..=end).next() {
+        let mut last = None;
+        while last.is_none()
+            && let Some((&after, _)) = behind.ranges.range(range_start..=end).next()
+        {
             let later = behind.ranges.remove(&after).expect("just found");
             if after < end {
-                duplicate = duplicate.or(Some((after, later.end.min(end))));
+                duplicate = duplicate.or(Some(Duplicate {
+                    start: after,
+                    end: later.end.min(end),
+                    is_front: false,
+                }));
             }
-            let rest = cut_behind(&mut held, after, later.end);
-            if !held.payload.is_empty() {
-                self.segments += held.segments;
-                self.uncollapsed += 1;
-                behind.keep(&mut range, held);
+            if later.end <= end {
+                self.segments -= behind.forget_range(&later);
+                continue;
             }
-            join(&mut range, later);
-            held = rest;
-            if held.payload.is_empty() {
-                break;
-            }
+            // What both have is kept once; the packet is charged for all of it.
+            let _common = held.payload.split_off((after - held.start) as u32);
+            last = Some(later);
         }
-        if !held.payload.is_empty() {
-            self.segments += held.segments;
-            self.uncollapsed += 1;
-            behind.keep(&mut range, held);
+        self.segments += u32::from(held.segments);
+        self.uncollapsed += 1;
+        behind.keep(&mut range, held, is_whole);
+        if let Some(last) = last {
+            join(&mut range, last);
         }
         behind.note_recent(range_start, range.end, start);
         behind.ranges.insert(range_start, range);
@@ -221,12 +309,20 @@ impl Assembler {
             if start < self.next {
                 duplicate = duplicate.or(Some((start, self.next.min(range.end))));
             }
+            let (mut block_bytes, mut is_whole) = (0, true);
             for mut held in range.held {
                 behind.forget(&held);
-                self.segments -= held.segments;
-                if held.end() > self.next {
-                    held.trim_front(self.next);
-                    self.append(held);
+                self.segments -= u32::from(held.segments);
+                if held.end() <= self.next {
+                    continue;
+                }
+                is_whole &= held.start == self.next;
+                held.trim_front(self.next);
+                block_bytes += held.payload.len();
+                let is_block = held.charge > 0;
+                self.push_block(held, block_bytes, is_whole);
+                if is_block {
+                    (block_bytes, is_whole) = (0, true);
                 }
             }
         }
@@ -248,7 +344,7 @@ impl Assembler {
         }
         let held = self.ready.pop_front().expect("just seen");
         self.ready_charge -= held.charge;
-        self.segments -= held.segments;
+        self.segments -= u32::from(held.segments);
         self.read += u64::from(held.payload.len());
         Some(held.payload)
     }
@@ -274,22 +370,25 @@ impl Assembler {
         let Some(behind) = &mut self.behind else {
             return dropped;
         };
+        let mut is_inside_block = false;
         while let Some(mut last) = behind.ranges.last_entry() {
-            if is_enough(behind.charge) {
-                break;
-            }
             let range = last.get_mut();
-            let highest = range.held.back().map_or(0, |held| held.start);
-            if highest <= above {
+            let highest = range.held.back().expect("ranges are never empty");
+            // A block goes as a whole: its last part was charged for the others.
+            is_inside_block &= highest.charge == 0;
+            if (!is_inside_block && is_enough(behind.charge)) || highest.start <= above {
                 break;
             }
-            let held = range.held.pop_back().expect("ranges are never empty");
+            let held = range.held.pop_back().expect("just seen");
             range.end = held.start;
             if range.held.is_empty() {
                 last.remove();
+                is_inside_block = false;
+            } else {
+                is_inside_block |= held.charge > 0;
             }
             behind.forget(&held);
-            self.segments -= held.segments;
+            self.segments -= u32::from(held.segments);
             dropped += 1;
         }
         if dropped > 0 {
@@ -302,16 +401,24 @@ impl Assembler {
         dropped
     }
 
-    /// Copies small neighbours together; `charge_of` says what a copy of this many bytes, charged
-    /// this much before, is charged. Returns how many packets fewer there are.
-    pub(super) fn collapse(&mut self, charge_of: impl Fn(u32, u32) -> u32) -> u64 {
+    /// Copies together what follows the first block in each range that `is_bloated` by its bytes
+    /// and charge; `blocks_of` says what a copy of so many bytes is charged, in which packets end
+    /// that were charged so much. Returns how many packets fewer there are.
+    pub(super) fn collapse(
+        &mut self,
+        is_bloated: impl Fn(u32, u32) -> bool,
+        blocks_of: impl Fn(u32, u32) -> Blocks,
+    ) -> u64 {
         let before = self.packets();
         self.uncollapsed = 0;
-        collapse_queue(&mut self.ready, &charge_of);
+        collapse_queue(&mut self.ready, &is_bloated, &blocks_of);
         self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
         if let Some(behind) = &mut self.behind {
             for range in behind.ranges.values_mut() {
-                collapse_queue(&mut range.held, &charge_of);
+                let blocks = range.held.iter().filter(|held| held.charge > 0).count();
+                if blocks > 1 {
+                    collapse_queue(&mut range.held, &is_bloated, &blocks_of);
+                }
             }
             let ranges = behind.ranges.values();
             behind.packets = ranges.clone().map(|range| range.held.len()).sum();
@@ -319,7 +426,7 @@ impl Assembler {
                 .flat_map(|range| range.held.iter().map(|held| held.charge))
                 .sum();
         }
-        (before - self.packets()) as u64
+        before.saturating_sub(self.packets()) as u64
     }
 
     /// The ranges behind gaps as blocks, the one that changed last first (RFC 2018 section 4).
@@ -406,24 +513,6 @@ impl Assembler {
     }
 }
 
-/// Leaves in `held` what lies in front of `from`; returns what lies behind `to`.
-fn cut_behind(held: &mut Held, from: u64, to: u64) -> Held {
-    let mut rest = Held {
-        start: from,
-        payload: held.payload.split_off((from - held.start) as u32),
-        charge: 0,
-        segments: 0,
-    };
-    let inside = (to - from).min(u64::from(rest.payload.len()));
-    rest.trim_front(from + inside);
-    if held.payload.is_empty() {
-        // Nothing stays in front: the packet is charged to what lies behind.
-        rest.charge = core::mem::take(&mut held.charge);
-        rest.segments = core::mem::take(&mut held.segments);
-    }
-    rest
-}
-
 /// Appends `behind` to `range`; the shorter one moves.
 fn join(range: &mut Range, mut behind: Range) {
     range.end = behind.end;
@@ -437,48 +526,100 @@ fn join(range: &mut Range, mut behind: Range) {
     }
 }
 
-fn collapse_queue(queue: &mut VecDeque<Held>, charge_of: &impl Fn(u32, u32) -> u32) {
-    if queue.len() <= 1 {
-        return;
-    }
-    let mut copied = VecDeque::new();
-    let mut group: SmallVec<[Held; 8]> = SmallVec::new();
-    let mut group_bytes = 0;
-    for held in queue.drain(..) {
-        let bytes = held.payload.len();
-        if group_bytes + bytes > COPY_BYTES_MAX {
-            copied.extend(copy_together(&mut group, group_bytes, charge_of));
-            group_bytes = 0;
+/// See [`Assembler::collapse`] (Linux `tcp_collapse`).
+fn collapse_queue(
+    queue: &mut VecDeque<Held>,
+    is_bloated: &impl Fn(u32, u32) -> bool,
+    blocks_of: &impl Fn(u32, u32) -> Blocks,
+) {
+    let (mut first, mut bytes) = (0, 0);
+    let mut bloated = None;
+    for (at, held) in queue.iter().enumerate() {
+        bytes += held.payload.len();
+        if held.charge > 0 {
+            if is_bloated(bytes, held.charge) {
+                bloated = Some(first);
+                break;
+            }
+            (first, bytes) = (at + 1, 0);
         }
-        group_bytes += bytes;
-        group.push(held);
     }
-    copied.extend(copy_together(&mut group, group_bytes, charge_of));
+    let Some(first) = bloated else {
+        return;
+    };
+    let copied = queue.split_off(first);
+    let mut left: u32 = copied.iter().map(|held| held.payload.len()).sum();
+    let mut copy = Copy::new(first_start(&copied), left);
+    for held in copied {
+        let mut chunks = held.payload.chunks().iter().map(|chunk| &chunk[..]);
+        let mut chunk = chunks.next().unwrap_or_default();
+        while !chunk.is_empty() {
+            if copy.is_full() {
+                let next = copy.start + copy.bytes.len() as u64;
+                let full = core::mem::replace(&mut copy, Copy::new(next, left));
+                queue.push_back(full.into_held(blocks_of));
+            }
+            let taken = chunk.len().min(copy.room());
+            let (head, rest) = chunk.split_at(taken);
+            copy.bytes.extend_from_slice(head);
+            left -= taken as u32;
+            chunk = if rest.is_empty() {
+                chunks.next().unwrap_or_default()
+            } else {
+                rest
+            };
+        }
+        copy.charged += held.charge;
+        copy.segments = copy.segments.saturating_add(held.segments);
+    }
+    queue.push_back(copy.into_held(blocks_of));
     // Room for more would cost more than the packets.
-    copied.shrink_to_fit();
-    *queue = copied;
+    queue.shrink_to_fit();
 }
 
-fn copy_together(
-    group: &mut SmallVec<[Held; 8]>,
-    bytes: u32,
-    charge_of: &impl Fn(u32, u32) -> u32,
-) -> Option<Held> {
-    if group.len() <= 1 {
-        return group.pop();
+fn first_start(queue: &VecDeque<Held>) -> u64 {
+    queue.front().map_or(0, |held| held.start)
+}
+
+/// Data that is copied together.
+struct Copy {
+    start: u64,
+    bytes: BytesMut,
+    bytes_max: usize,
+    /// Of the packets that end in it.
+    charged: u32,
+    segments: u16,
+}
+
+impl Copy {
+    /// The first of `left` bytes.
+    fn new(start: u64, left: u32) -> Self {
+        let bytes_max = left.min(COPY_BYTES_MAX) as usize;
+        Self {
+            start,
+            bytes: BytesMut::with_capacity(bytes_max),
+            bytes_max,
+            charged: 0,
+            segments: 0,
+        }
     }
-    let mut copy = BytesMut::with_capacity(bytes as usize);
-    for chunk in group.iter().flat_map(|held| held.payload.chunks()) {
-        copy.extend_from_slice(chunk);
+
+    fn room(&self) -> usize {
+        self.bytes_max - self.bytes.len()
     }
-    let copy: Bytes = copy.freeze();
-    let charged = group.iter().map(|held| held.charge).sum();
-    let whole = Held {
-        start: group[0].start,
-        payload: Payload::from(copy),
-        charge: charge_of(bytes, charged),
-        segments: group.iter().map(|held| held.segments).sum(),
-    };
-    group.clear();
-    Some(whole)
+
+    fn is_full(&self) -> bool {
+        self.room() == 0
+    }
+
+    fn into_held(self, blocks_of: &impl Fn(u32, u32) -> Blocks) -> Held {
+        let blocks = blocks_of(self.bytes.len() as u32, self.charged);
+        Held {
+            start: self.start,
+            payload: Payload::from(self.bytes.freeze()),
+            charge: blocks.charge,
+            room: blocks.room,
+            segments: self.segments,
+        }
+    }
 }

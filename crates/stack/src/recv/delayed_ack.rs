@@ -198,7 +198,6 @@ impl DelayedAck {
 
     /// An ACK leaves whatever the rules say.
     pub(super) fn force(&mut self) {
-        self.is_scheduled = true;
         self.is_now = true;
     }
 

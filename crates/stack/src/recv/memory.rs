@@ -15,7 +15,11 @@ use super::{DataInput, DropReason, Receiver, RecvMemoryState, RecvStats};
 impl Receiver {
     /// Whether data in order can be taken, after making room where that is allowed (Linux
     /// `tcp_data_queue`, `tcp_try_rmem_schedule`).
-    pub(super) fn make_room(&mut self, start: u64, charge: u32) -> Result<(), DropReason> {
+    pub(super) fn make_room(
+        &mut self,
+        data: &DataInput<'_>,
+        charge: u32,
+    ) -> Result<(), DropReason> {
         // Where all memory is behind a gap, as in a buffer that was made smaller, only what fills
         // the gap can free it.
         let is_stuck = || self.queue.unread() == 0 && self.queue.range_bytes() > 0;
@@ -24,10 +28,11 @@ impl Receiver {
         }
         if self.queue.ready_packets() >= self.buffer.packets_max() {
             // Single bytes cost more memory than they are charged.
-            self.collapse();
+            self.collapse(true);
         }
         // The byte that everything waits for is never dropped while nothing can be read.
-        if self.buffer.fits(charge) || self.queue.unread() == 0 || self.prune(start, charge) {
+        let is_welcome = data.is_predicted || self.buffer.fits(charge) || self.queue.unread() == 0;
+        if is_welcome || self.prune(data.start, charge) {
             return Ok(());
         }
         self.is_out_of_memory = true;
@@ -68,9 +73,7 @@ impl Receiver {
         if self.buffer.fits(charge) {
             return true;
         }
-        if self.queue.is_collapse_worthwhile() {
-            self.collapse();
-        }
+        self.collapse_where_worthwhile();
         if self.buffer.fits(charge) {
             return true;
         }
@@ -92,7 +95,7 @@ impl Receiver {
 
     /// Bytes of memory that a packet of `segments` with `payload` bytes takes.
     pub(crate) fn memory_of(&self, payload: u32, segments: u32) -> u64 {
-        let charge = self.buffer.charge_of(payload, segments);
+        let charge = self.buffer.blocks_of(payload, segments).charge;
         memory_of(charge, payload.into(), 1)
     }
 
@@ -100,7 +103,7 @@ impl Receiver {
     pub(crate) fn collapse_where_worthwhile(&mut self) -> bool {
         let is_worthwhile = self.queue.is_collapse_worthwhile();
         if is_worthwhile {
-            self.collapse();
+            self.collapse(false);
         }
         is_worthwhile
     }
@@ -125,12 +128,14 @@ impl Receiver {
         }
     }
 
+    /// Copies together what is not worth its memory, and all that follows it (Linux
+    /// `tcp_collapse`); or everything.
     #[inline(never)]
-    fn collapse(&mut self) {
+    fn collapse(&mut self, is_everything: bool) {
         let buffer = &self.buffer;
-        let fewer = self
-            .queue
-            .collapse(|payload, charged| buffer.charge_of_copy(payload, charged));
+        let is_bloated = |payload, charge| is_everything || buffer.is_bloated(payload, charge);
+        let blocks_of = |payload, charged| buffer.blocks_of_copy(payload, charged);
+        let fewer = self.queue.collapse(is_bloated, blocks_of);
         self.trouble.make().collapsed += fewer;
         self.buffer.set_in_order(self.queue.ready_charge());
         self.buffer.set_out_of_order(self.queue.range_charge());
@@ -144,7 +149,8 @@ impl Receiver {
             self.window.raise_clamp(self.buffer.lowat());
         }
         if self.is_established {
-            self.buffer.set_segment(self.window.mss());
+            let headers = self.buffer.headers();
+            self.buffer.set_segment(self.window.mss(), headers);
             self.window.follow_settings(&self.buffer);
         }
         self.window.set_clamp_asked(settings.options.window_clamp);

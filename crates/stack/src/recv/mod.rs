@@ -10,6 +10,7 @@
 mod accounting;
 mod assembler;
 mod autotune;
+mod blocks;
 mod delayed_ack;
 mod memory;
 #[cfg(test)]
@@ -32,10 +33,10 @@ use crate::rare::Rare;
 use crate::tick::TickClock;
 use accounting::Buffer;
 pub(crate) use assembler::SpareQueue;
-use assembler::{Assembler, Held};
+use assembler::{Assembler, Duplicate, Held};
 use autotune::{Autotune, Progress};
 use delayed_ack::{DelayedAck, Situation};
-use window::Window;
+use window::{GROWING_BYTES, Selected, Window};
 
 pub use types::{AckStats, RecvQueueStats, RecvStats};
 pub(crate) use types::{
@@ -44,6 +45,8 @@ pub(crate) use types::{
 
 /// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const SACK_BLOCKS_EXPECTED: usize = 2;
+/// Unit in which Linux reserves memory for a connection (`sk_forward_alloc`).
+const PAGE_BYTES: u64 = 4096;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
@@ -65,6 +68,8 @@ pub(crate) struct Receiver {
     is_shut: bool,
     /// A stretch that came twice, to be reported once (RFC 2883).
     duplicate: Option<Box<(u64, u64)>>,
+    /// Linux predicts that the next segment is the next in order (`pred_flags`).
+    is_predicting: bool,
     /// Data was dropped for memory: the next ACK offers nothing.
     is_out_of_memory: bool,
     last_packet: Instant,
@@ -87,6 +92,7 @@ impl Receiver {
             is_fin_reached: false,
             is_shut: false,
             duplicate: None,
+            is_predicting: false,
             is_out_of_memory: false,
             last_packet: Instant::ZERO,
         }
@@ -112,10 +118,12 @@ impl Receiver {
             window_scaling,
             advmss,
             send_mss,
+            headers,
         } = *agreed;
         self.has_sack = sack;
         self.is_established = true;
-        self.buffer.set_segment(advmss);
+        self.is_predicting = true;
+        self.buffer.set_segment(advmss, headers);
         self.window
             .establish(window_scaling, advmss, send_mss, &self.buffer);
         self.autotune.establish(now, &self.window);
@@ -151,10 +159,19 @@ impl Receiver {
         if length == 0 && !data.fin {
             return DataOutcome::default();
         }
+        if !data.is_predicted && self.buffer.is_truesize() {
+            // What came twice is told with the next packet, or not at all (Linux `tcp_data_queue`).
+            self.duplicate = None;
+        }
+        let came = Came {
+            bytes: length,
+            segments: length.div_ceil(data.segment_bytes.max(1)),
+            start: data.start,
+        };
         let outcome = match self.check(data) {
             Err(outcome) => outcome,
-            Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, env),
-            Ok(()) => self.take_out_of_order(data),
+            Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, &came, env),
+            Ok(()) => self.take_out_of_order(data, &came),
         };
         self.decide_ack(now, env);
         outcome
@@ -177,6 +194,7 @@ impl Receiver {
         let end_of_stream = self.fin.get().unwrap_or(u64::MAX);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
+            self.answer_quickly();
             return Err(DataOutcome {
                 duplicate: true,
                 ..DataOutcome::default()
@@ -230,11 +248,23 @@ impl Receiver {
         if matches!(reason, DropReason::OutOfWindow | DropReason::ZeroWindow) {
             let quick = self.quick_count();
             self.acks.enter_quick(quick, u32::MAX);
+            self.answer_quickly();
+        } else {
+            self.acks.set_urgent();
         }
-        self.acks.set_urgent();
         DataOutcome {
             dropped: Some(reason),
             ..DataOutcome::default()
+        }
+    }
+
+    /// An ACK is owed at once; in Linux the quick ones that were allowed just now see to that,
+    /// unless the window is tight.
+    fn answer_quickly(&mut self) {
+        if self.buffer.is_truesize() {
+            self.acks.schedule();
+        } else {
+            self.acks.set_urgent();
         }
     }
 
@@ -246,39 +276,39 @@ impl Receiver {
         self.autotune.on_slow_path();
         let quick = self.quick_count();
         self.acks.enter_quick(quick, u32::MAX);
-        self.acks.set_urgent();
     }
 
-    fn take_in_order(&mut self, now: Instant, data: &mut DataInput<'_>, env: &Env) -> DataOutcome {
+    fn take_in_order(
+        &mut self,
+        now: Instant,
+        data: &mut DataInput<'_>,
+        came: &Came,
+        env: &Env,
+    ) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
         if data.fin {
             self.note_fin(data.start + u64::from(payload_bytes));
         }
-        let segments = payload_bytes.div_ceil(data.segment_bytes.max(1));
-        let charge = self.buffer.charge_of(payload_bytes, segments);
+        let blocks = self.buffer.blocks_of(came.bytes, came.segments);
         if payload_bytes > 0
-            && let Err(reason) = self.make_room(data.start, charge)
+            && let Err(reason) = self.make_room(data, blocks.charge)
         {
             return self.refuse(reason);
         }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
-            self.buffer.add_in_order(charge);
             let facts = Arrived {
-                payload_bytes,
+                payload_bytes: came.bytes,
                 segment_bytes: data.segment_bytes,
-                segments,
-                charge,
+                segments: came.segments,
+                charge: blocks.charge,
                 is_pushed: data.push,
                 echo: data.timestamp_echo.zip(data.timestamp_rtt),
             };
-            self.queue.append(Held {
-                start: data.start,
-                payload: core::mem::take(data.payload),
-                charge,
-                segments,
-            });
+            let held = Held::new(data, came, blocks);
+            self.queue.append(held, data.start == came.start);
+            self.buffer.set_in_order(self.queue.ready_charge());
             self.on_in_order(now, &facts, env);
             if !had_gap {
                 self.tune_by_arrival(now, &facts, env);
@@ -289,6 +319,7 @@ impl Receiver {
         } else if had_gap {
             self.close_gap();
         }
+        self.is_predicting |= self.may_predict();
         let fin = self.reach_fin();
         if fin && fin_waits {
             self.acks.set_urgent();
@@ -317,10 +348,8 @@ impl Receiver {
         }
         let quick = self.quick_count();
         self.acks.on_data(now, facts.segments, quick, env);
-        let grown = self
-            .window
-            .grow(facts.payload_bytes, facts.charge, &self.buffer);
-        if grown {
+        let (bytes, charge) = (facts.payload_bytes, facts.charge);
+        if bytes >= GROWING_BYTES && self.window.grow(bytes, charge, &self.buffer) {
             self.acks.on_window_grown();
         }
     }
@@ -357,7 +386,7 @@ impl Receiver {
     fn close_gap(&mut self) {
         let duplicate = self.queue.join_ranges();
         if let Some((start, end)) = duplicate {
-            self.report_duplicate(start, end);
+            self.extend_duplicate(start, end);
         }
         self.buffer.set_in_order(self.queue.ready_charge());
         self.buffer.set_out_of_order(self.queue.range_charge());
@@ -368,49 +397,56 @@ impl Receiver {
     }
 
     #[inline(never)]
-    fn take_out_of_order(&mut self, data: &mut DataInput<'_>) -> DataOutcome {
+    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, came: &Came) -> DataOutcome {
         self.trouble.make().out_of_order += 1;
         if !data.pushes_acks {
             self.acks.schedule();
         }
         let end = data.start + u64::from(data.payload.len());
         if !data.payload.is_empty() {
-            let segments = data.payload.len().div_ceil(data.segment_bytes.max(1));
-            let payload_bytes = data.payload.len();
-            let charge = self.buffer.charge_of(payload_bytes, segments);
-            if !self.make_room_out_of_order(data, charge) {
+            let blocks = self.buffer.blocks_of(came.bytes, came.segments);
+            if !self.make_room_out_of_order(data, blocks.charge) {
                 return self.refuse(DropReason::OutOfOrderFull);
             }
             self.measure(&Arrived {
-                payload_bytes,
+                payload_bytes: came.bytes,
                 segment_bytes: data.segment_bytes,
-                segments,
-                charge,
+                segments: came.segments,
+                charge: blocks.charge,
                 is_pushed: data.push,
                 echo: None,
             });
-            let duplicate = self.queue.insert(Held {
-                start: data.start,
-                payload: core::mem::take(data.payload),
-                charge,
-                segments,
-            });
+            self.is_predicting = false;
+            let duplicate = self.queue.insert(Held::new(data, came, blocks));
+            // Linux counts the packet only after the window has grown, and not if all was here.
+            let is_kept = duplicate.is_none_or(|it| (it.start, it.end) != (data.start, end));
+            let grows = self.has_sack && is_kept;
+            if grows && self.window.grow(came.bytes, blocks.charge, &self.buffer) {
+                self.acks.on_window_grown();
+            }
             self.buffer.set_out_of_order(self.queue.range_charge());
-            if let Some((start, last)) = duplicate {
+            if let Some(Duplicate {
+                start,
+                end: last,
+                is_front,
+            }) = duplicate
+            {
                 let has_fin_again = data.fin && self.fin == Mark::at(end) && last == end;
-                self.report_duplicate(start, last + u64::from(has_fin_again));
+                let last = last + u64::from(has_fin_again);
+                if is_front {
+                    self.report_duplicate(start, last);
+                } else {
+                    self.extend_duplicate(start, last);
+                }
             }
             let progress = self.progress();
             self.autotune
                 .on_out_of_order(progress, &mut self.buffer, &mut self.window);
-            if self.has_sack && self.window.grow(payload_bytes, charge, &self.buffer) {
-                self.acks.on_window_grown();
-            }
         }
         if data.fin {
             let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
             if is_here {
-                self.report_duplicate(end, end + 1);
+                self.extend_duplicate(end, end + 1);
             }
             self.note_fin(end);
         }
@@ -454,7 +490,7 @@ impl Receiver {
         let is_due = is_much
             && (!self.acks.needs_moving_window()
                 || self.queue.unread() < self.buffer.lowat().into()
-                || self.select_window() >= self.window.offered());
+                || self.fitting_window() >= self.window.offered());
         let situation = Situation {
             is_due,
             has_gap: self.has_out_of_order(),
@@ -468,6 +504,16 @@ impl Receiver {
     /// The window that would be offered now.
     fn select_window(&mut self) -> u32 {
         let selected = self.window.select(self.next(), &self.buffer);
+        self.note_selected(selected)
+    }
+
+    /// The window that memory has room for now, whatever was offered before.
+    fn fitting_window(&mut self) -> u32 {
+        let selected = self.window.fitting(&self.buffer);
+        self.note_selected(selected)
+    }
+
+    fn note_selected(&mut self, selected: Selected) -> u32 {
         if selected.is_tight {
             self.acks.clear_quick();
         }
@@ -480,6 +526,7 @@ impl Receiver {
         // Linux alone takes its offer back then (rule 3.4.7).
         let is_shut = core::mem::take(&mut self.is_out_of_memory) && self.buffer.is_truesize();
         let bytes = if is_shut { 0 } else { self.select_window() };
+        self.is_predicting &= bytes > 0;
         self.window.on_offered(next, bytes);
         bytes
     }
@@ -498,6 +545,43 @@ impl Receiver {
     /// it, Linux all or nothing (`tcp_sequence`).
     pub(crate) fn takes_beyond_window(&self) -> bool {
         !self.buffer.is_truesize() || self.queue.unread() == 0
+    }
+
+    /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full,
+    /// or a duplicate waits to be told.
+    #[inline]
+    pub(crate) fn asks_for_prediction(&self) -> bool {
+        self.buffer.is_truesize() && (self.buffer.is_over() || self.duplicate.is_some())
+    }
+
+    /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes it
+    /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
+    /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
+    /// data takes, and given back in pages: what is unused of the last page is reserved.
+    pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
+        if !self.buffer.is_truesize() {
+            return !self.has_out_of_order();
+        }
+        let charge = self.buffer.blocks_of(payload, segments).charge;
+        let used = u64::from(self.buffer.charged()) + sent;
+        let reserved = used.next_multiple_of(PAGE_BYTES) - used;
+        self.is_predicting && u64::from(charge) <= reserved
+    }
+
+    /// The peer's window has another size, from which on the next segment is predicted anew.
+    pub(crate) fn predict_anew(&mut self) {
+        self.is_predicting = self.may_predict();
+    }
+
+    /// Nothing is predicted until data comes in order.
+    pub(crate) const fn stop_predicting(&mut self) {
+        self.is_predicting = false;
+    }
+
+    /// Linux `tcp_fast_path_check`.
+    fn may_predict(&self) -> bool {
+        let has_room = self.window.offered() > 0 && self.buffer.charged() < self.buffer.bytes();
+        has_room && self.buffer.is_truesize() && !self.has_out_of_order()
     }
 
     /// The next offset that is expected; the FIN counts once everything before it is here.
@@ -573,7 +657,7 @@ impl Receiver {
             if 2 * u64::from(left) > u64::from(self.window.clamp()) {
                 return false;
             }
-            let window = self.select_window();
+            let window = self.fitting_window();
             return window > 0 && u64::from(window) >= 2 * u64::from(left);
         };
         let window = self.select_window();
@@ -742,16 +826,27 @@ impl Receiver {
         blocks
     }
 
+    /// The next option says that this came twice, and not what came twice before (Linux
+    /// `tcp_dsack_set`).
     fn report_duplicate(&mut self, start: u64, end: u64) {
         if self.has_sack && self.buffer.settings().options.dsack {
             match self.duplicate.as_deref_mut() {
-                Some((from, to)) if start <= *to && *from <= end => {
-                    *from = start.min(*from);
-                    *to = end.max(*to);
-                }
-                Some(_) => {}
+                Some(duplicate) => *duplicate = (start, end),
                 None => self.duplicate = Some(Box::new((start, end))),
             }
+        }
+    }
+
+    /// The same where one packet covers others: what waits to be told is told with what touches it
+    /// (Linux `tcp_dsack_extend`).
+    fn extend_duplicate(&mut self, start: u64, end: u64) {
+        match self.duplicate.as_deref_mut() {
+            Some((from, to)) if start <= *to && *from <= end => {
+                *from = start.min(*from);
+                *to = end.max(*to);
+            }
+            Some(_) => {}
+            None => self.report_duplicate(start, end),
         }
     }
 
@@ -770,6 +865,15 @@ impl Receiver {
             span: self.queue.span(),
         }
     }
+}
+
+/// A segment as it came, before what is old or lies beyond the window was cut off: Linux keeps and
+/// counts all of it.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    start: u64,
+    bytes: u32,
+    segments: u32,
 }
 
 /// Properties of an accepted segment that the rules need.

@@ -100,6 +100,7 @@ fn open_with(settings: &SocketSettings, mss: u32) -> Connection {
             window_scaling: settings.options.window_scaling,
             advmss: mss,
             send_mss: mss,
+            headers: 52,
         },
     );
     Connection { receiver, end: 1 }
@@ -125,6 +126,7 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         segment_bytes: length,
         push,
         fin: false,
+        is_predicted: false,
         pushes_acks: false,
         timestamp_echo: None,
         timestamp_rtt: None,

@@ -19,6 +19,8 @@ pub(crate) struct Agreed {
     pub(crate) advmss: u32,
     /// Largest payload that this host sends.
     pub(crate) send_mss: u32,
+    /// Bytes of the IP and TCP headers in front of the peer's data.
+    pub(crate) headers: u8,
 }
 
 /// State of the rest of the connection that the rules need.
@@ -52,6 +54,8 @@ pub(crate) struct DataInput<'a> {
     pub(crate) push: bool,
     /// A FIN follows the data.
     pub(crate) fin: bool,
+    /// It is the one that Linux predicts, where that matters (`Receiver::asks_for_prediction`).
+    pub(crate) is_predicted: bool,
     /// Released ACKs that waited to be merged, and asks for none itself.
     pub(crate) pushes_acks: bool,
     /// Our timestamp that came back, and its age.

@@ -17,8 +17,8 @@ const SCALE_MAX: u32 = 14;
 const SEGMENT_MIN: u32 = 88;
 /// Largest first guess of a peer's segments (Linux `TCP_MSS_DEFAULT`).
 const SEGMENT_GUESS: u32 = 536;
-/// Payload from which on a packet opens the window (Linux `tcp_event_data_recv`).
-const GROWING_BYTES: u32 = 128;
+/// Payload from which on a packet in order opens the window (Linux `tcp_event_data_recv`).
+pub(super) const GROWING_BYTES: u32 = 128;
 
 /// Estimates from a segment's length that concern ACKs (Linux `tcp_measure_rcv_mss`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Window {
 
     /// Grows inside the buffer with a packet (rule 3.3; Linux `tcp_grow_window`); whether it did.
     pub(super) fn grow(&mut self, payload: u32, charge: u32, buffer: &Buffer) -> bool {
-        if payload < GROWING_BYTES || !buffer.is_truesize() || buffer.is_tight() {
+        if !buffer.is_truesize() || buffer.is_tight() {
             return false;
         }
         let room = self.clamp.min(buffer.free()).saturating_sub(self.threshold);
@@ -256,22 +256,26 @@ impl Window {
         self.threshold = self.clamp.min(2 * self.mss);
     }
 
-    /// The window to offer now (rule 3.4; Linux `__tcp_select_window`).
-    pub(super) fn select(&self, next: u64, buffer: &Buffer) -> Selected {
-        let left = self.left(next);
-        if self.is_held {
-            return Selected {
-                bytes: left,
-                is_tight: false,
-            };
-        }
-        let (bytes, is_tight) = if buffer.is_truesize() {
-            self.select_by_memory(left, buffer)
+    /// The window that memory has room for (rule 3.4; Linux `__tcp_select_window`).
+    pub(super) fn fitting(&self, buffer: &Buffer) -> Selected {
+        let (bytes, is_tight) = if self.is_held {
+            (0, false)
+        } else if buffer.is_truesize() {
+            self.select_by_memory(buffer)
         } else {
             (self.select_by_space(buffer), false)
         };
-        // What was offered stays offered (RFC 9293 section 3.8.6).
-        let bytes = if bytes < left {
+        Selected { bytes, is_tight }
+    }
+
+    /// The window to offer now: what was offered stays offered (RFC 9293 section 3.8.6; Linux
+    /// `tcp_select_window`).
+    pub(super) fn select(&self, next: u64, buffer: &Buffer) -> Selected {
+        let left = self.left(next);
+        let Selected { bytes, is_tight } = self.fitting(buffer);
+        let bytes = if self.is_held {
+            left
+        } else if bytes < left {
             left.next_multiple_of(1 << self.scale)
         } else {
             bytes
@@ -287,7 +291,7 @@ impl Window {
         }
     }
 
-    fn select_by_memory(&self, left: u32, buffer: &Buffer) -> (u32, bool) {
+    fn select_by_memory(&self, buffer: &Buffer) -> (u32, bool) {
         let unit = 1_u32 << self.scale;
         let all = buffer.full();
         let full = self.clamp.min(self.clamp_asked).min(all);
@@ -312,12 +316,12 @@ impl Window {
         free = free.min(threshold).min(self.clamp_asked);
         let bytes = if self.scale > 0 {
             free.next_multiple_of(unit)
-        } else if left <= free.saturating_sub(segment) || left > free {
+        } else if self.offered <= free.saturating_sub(segment) || self.offered > free {
             free - free % segment
-        } else if segment == full && free > left + full / 2 {
+        } else if segment == full && free > self.offered + full / 2 {
             free
         } else {
-            left
+            self.offered
         };
         (bytes, is_tight)
     }

@@ -409,7 +409,7 @@ impl Sender {
     }
 
     /// Charge of the buffer (rule 5.2).
-    fn queued_bytes(&self, progress: &Progress) -> u64 {
+    pub(crate) fn queued_bytes(&self, progress: &Progress) -> u64 {
         match self.settings.send.accounting {
             Accounting::Payload => self.outstanding_bytes(progress),
             Accounting::Truesize { ratio: _ } => {

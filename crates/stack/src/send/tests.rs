@@ -25,7 +25,7 @@ const MSS: u32 = 1448;
 /// Linux 6.18 as the vectors assume it: on a device that charges 256/170 of the payload.
 fn linux() -> SocketSettings {
     let mut settings = profile::linux_6_18().settings;
-    settings.send.accounting = Accounting::Truesize { ratio: 170 };
+    settings.send.accounting = Accounting::Truesize { ratio: Some(170) };
     settings
 }
 

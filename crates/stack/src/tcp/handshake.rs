@@ -107,9 +107,9 @@ impl Connection {
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
         // An MSS of 0 says nothing (Linux `tcp_parse_options`).
-        let default = match self.remote.is_ipv4() {
-            true => options.default_mss,
-            false => options.default_mss.max(MSS_DEFAULT_V6),
+        let (default, ip_header) = match self.remote.is_ipv4() {
+            true => (options.default_mss, 20),
+            false => (options.default_mss.max(MSS_DEFAULT_V6), 40),
         };
         let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
         self.size.limit_by_peer(peer_mss);
@@ -119,6 +119,7 @@ impl Connection {
             window_scaling: options.window_scaling && window_scale.is_some(),
             advmss: 0,
             send_mss: 0,
+            headers: ip_header + 20 + option_bytes(agreed_timestamps) as u8,
         };
         if self.linux().is_some() {
             self.size.add_options(self.agreed.timestamps);
@@ -161,6 +162,7 @@ impl Connection {
             window_scaling: options.window_scaling,
             advmss: mss,
             send_mss: mss,
+            headers: 0,
         };
         let segment = self.syn_segment(now, flags, mss, &offer);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
@@ -201,6 +203,7 @@ impl Connection {
             window_scaling,
             advmss,
             send_mss: _,
+            headers: _,
         } = *offer;
         let is_answer = flags.contains(TcpFlags::ACK);
         let window = match is_answer && !self.socket.is_passive() && self.linux().is_some() {
@@ -410,6 +413,10 @@ impl Connection {
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         self.recv.on_established(now, &self.agreed);
+        if !self.socket.is_passive() && self.window.scale() > 0 {
+            // Linux tcp_finish_connect.
+            self.recv.stop_predicting();
+        }
         let env = self.send_memory_env(false);
         self.send.on_established(&env);
         self.last_ack_sent = self.recv.next();

@@ -258,6 +258,10 @@ impl Connection {
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
+        let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
+        // Nothing of a predicted segment is looked at but its data.
+        let is_unheard =
+            self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
         let is_heard = self.handle_ack(now, shared, segment, start);
         if answers_probe {
             self.on_probe_answer(now, shared);
@@ -271,11 +275,13 @@ impl Connection {
         if hurries {
             self.recv.enter_quick(now, QUICK_AFTER_MARK);
         }
-        self.handle_data(now, shared, segment, start);
+        self.handle_data(now, shared, segment, start, is_predicted);
         if self.state == State::Closed {
             return;
         }
-        self.probes.on_segment();
+        if !is_unheard {
+            self.probes.on_segment();
+        }
         if is_heard {
             self.output(now, shared);
         } else {
@@ -304,14 +310,23 @@ impl Connection {
     /// sent (`tcp_rcv_established`, header prediction).
     fn is_plain(&self, segment: &Segment, start: i64) -> bool {
         let una = self.recovery.una();
+        self.iss.offset(segment.ack, una) == una as i64 && self.is_predicted(segment, start)
+    }
+
+    /// Whether it is the segment that Linux predicts: data, the next in order, with the usual
+    /// header, for which there is memory (`tcp_rcv_established`).
+    fn is_predicted(&self, segment: &Segment, start: i64) -> bool {
+        let sent = || self.send.queued_bytes(self.recovery.progress());
         matches!(self.state, State::Established(_))
             && segment.flags.without(TcpFlags::PSH) == TcpFlags::ACK
             && !segment.payload.is_empty()
             && start == self.recv.next() as i64
-            && self.iss.offset(segment.ack, una) == una as i64
             && segment.options.sack.is_none()
+            && segment.options.timestamps.is_some() == self.agreed.timestamps
             && self.window.is_same(segment)
-            && !self.recv.has_out_of_order()
+            && self
+                .recv
+                .is_reserved(segment.payload.len(), segment.segments(), sent())
     }
 
     /// Passes the acknowledgment and the window to the sending half. Returns whether that can have
@@ -425,6 +440,9 @@ impl Connection {
         if is_largest {
             self.on_window_max();
         }
+        if has_changed {
+            self.recv.predict_anew();
+        }
         if has_changed && self.unsent_bytes() > 0 {
             // What waited for the window waited idly (Linux `tcp_ack_update_window`).
             self.recovery.before_transmit(now);
@@ -453,6 +471,7 @@ impl Connection {
         shared: &mut Shared,
         segment: &mut Segment,
         start: i64,
+        is_predicted: bool,
     ) {
         // Data stands behind a SYN.
         let data_start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
@@ -499,6 +518,7 @@ impl Connection {
                 segment_bytes,
                 push,
                 fin,
+                is_predicted,
                 pushes_acks,
                 timestamp_echo: echo,
                 timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),

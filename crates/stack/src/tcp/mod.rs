@@ -148,6 +148,7 @@ impl Connection {
                 window_scaling: false,
                 advmss: mss,
                 send_mss: mss,
+                headers: 0,
             },
             window: PeerWindow::default(),
             clocks: Clocks::new(timestamp_offset),

@@ -31,6 +31,11 @@ impl Probes {
         self.keepalive = 0;
     }
 
+    /// Keepalive probes were sent.
+    pub(super) const fn awaits_answer(&self) -> bool {
+        self.keepalive > 0
+    }
+
     /// The peer acknowledged what it has, or more.
     pub(super) const fn on_answer(&mut self) {
         self.window = 0;

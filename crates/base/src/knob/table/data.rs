@@ -326,7 +326,8 @@ pub(super) const ROWS: &[Knob] = &[
         "recv_truesize_ratio",
         count(1, 255),
         RECV_RATIO,
-        "Payload over memory of a full segment received, in 1/256; on a TUN at MTU 1500 it is 170.",
+        "Payload over memory of a full segment received, in 1/256; none: whole blocks of memory, as \
+         over a TUN device.",
         "tcp_measure_rcv_mss, scaling_ratio",
     ),
     number(

@@ -155,6 +155,7 @@ fn a_window_that_is_held_until_accept() {
         window_scaling: false,
         advmss: 1460,
         send_mss: 1460,
+        headers: 40,
     };
     receiver.on_established(at(0), &agreed);
     assert_eq!(receiver.offer_window(at(0)), 0);
