@@ -60,7 +60,8 @@ pub(crate) fn leaves_at_one_rate(view: &View<'_>) -> bool {
     is_so() == Some(true)
 }
 
-/// Bytes that one connection or several had sent, and that had arrived, at times a round trip apart.
+/// What one connection or several had sent, and what had arrived, at times a round trip apart, in
+/// bytes.
 struct Rounds {
     sent: Vec<f64>,
     arrived: Vec<f64>,
