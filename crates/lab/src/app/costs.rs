@@ -192,21 +192,18 @@ mod tests {
         let costs = HostCosts::linux();
         assert_eq!(costs.call(0), Duration::from_nanos(500));
         assert_eq!(costs.call(65_536), Duration::from_nanos(500 + 64 * 130));
-        assert_eq!(costs.receive().of(45), Duration::from_nanos(700 + 45 * 20));
+        assert_eq!(costs.receive().nanos(45), 700 + 45 * 20);
         assert_eq!(HostCosts::NONE.call(1 << 30), Duration::ZERO);
         let slow = costs.and_per_segment(Duration::from_micros(229));
-        assert_eq!(slow.receive().of(1), Duration::from_nanos(700 + 229_020));
-        assert_eq!(
-            slow.receive().of(2),
-            Duration::from_nanos(700 + 2 * 229_020)
-        );
-        assert_eq!(slow.send().of(2), Duration::from_nanos(700 + 2 * 229_000));
+        assert_eq!(slow.receive().nanos(1), 700 + 229_020);
+        assert_eq!(slow.receive().nanos(2), 700 + 2 * 229_020);
+        assert_eq!(slow.send().nanos(2), 700 + 2 * 229_000);
         assert_eq!(slow.call(0), costs.call(0));
         let near = costs.on_one_machine();
         assert_eq!(
-            near.send().of(45),
-            costs.send().of(45) + costs.receive().of(45)
+            near.send().nanos(45),
+            costs.send().nanos(45) + costs.receive().nanos(45)
         );
-        assert_eq!(near.receive().of(45), Duration::ZERO);
+        assert_eq!(near.receive().nanos(45), 0);
     }
 }

@@ -77,6 +77,7 @@ impl WirePacket for Parcel {
 /// left to what is sent next, which costs half of what it takes to free and to allocate it.
 #[derive(Debug, Default)]
 pub(super) struct Parcels {
+    #[expect(clippy::vec_box, reason = "the boxes go into the next parcels")]
     arrived: Vec<Box<Packet>>,
 }
 
