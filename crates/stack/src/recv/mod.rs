@@ -13,6 +13,8 @@ mod autotune;
 mod blocks;
 mod delayed_ack;
 mod memory;
+mod predict;
+mod sack;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -23,8 +25,6 @@ use core::time::Duration;
 
 use base::Instant;
 use base::settings::{LinuxVersion, SocketSettings};
-use base::tcp::SackBlocks;
-use smallvec::SmallVec;
 
 use crate::Arc;
 use crate::packet::Payload;
@@ -42,11 +42,6 @@ pub use types::{AckStats, RecvQueueStats, RecvStats};
 pub(crate) use types::{
     AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
-
-/// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
-const SACK_BLOCKS_EXPECTED: usize = 2;
-/// Unit in which Linux reserves memory for a connection (`sk_forward_alloc`).
-const PAGE_BYTES: u64 = 4096;
 
 /// The receiving half of a connection.
 #[derive(Debug)]
@@ -547,43 +542,6 @@ impl Receiver {
         !self.buffer.is_truesize() || self.queue.unread() == 0
     }
 
-    /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full,
-    /// or a duplicate waits to be told.
-    #[inline]
-    pub(crate) fn asks_for_prediction(&self) -> bool {
-        self.buffer.is_truesize() && (self.buffer.is_over() || self.duplicate.is_some())
-    }
-
-    /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes it
-    /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
-    /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
-    /// data takes, and given back in pages: what is unused of the last page is reserved.
-    pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
-        if !self.buffer.is_truesize() {
-            return !self.has_out_of_order();
-        }
-        let charge = self.buffer.blocks_of(payload, segments).charge;
-        let used = u64::from(self.buffer.charged()) + sent;
-        let reserved = used.next_multiple_of(PAGE_BYTES) - used;
-        self.is_predicting && u64::from(charge) <= reserved
-    }
-
-    /// The peer's window has another size, from which on the next segment is predicted anew.
-    pub(crate) fn predict_anew(&mut self) {
-        self.is_predicting = self.may_predict();
-    }
-
-    /// Nothing is predicted until data comes in order.
-    pub(crate) const fn stop_predicting(&mut self) {
-        self.is_predicting = false;
-    }
-
-    /// Linux `tcp_fast_path_check`.
-    fn may_predict(&self) -> bool {
-        let has_room = self.window.offered() > 0 && self.buffer.charged() < self.buffer.bytes();
-        has_room && self.buffer.is_truesize() && !self.has_out_of_order()
-    }
-
     /// The next offset that is expected; the FIN counts once everything before it is here.
     pub(crate) const fn next(&self) -> u64 {
         self.queue.next() + self.is_fin_reached as u64
@@ -784,69 +742,6 @@ impl Receiver {
         if self.window.is_held() {
             self.window.set_held(false);
             self.acks.force();
-        }
-    }
-
-    /// Whether duplicate ACKs that wait to be merged leave before the data `start..end` is taken:
-    /// it lies in the third block or begins another, and options have room for few. In Linux that
-    /// ACK is the last until something else asks for one (`tcp_sack_compress_send_ack`).
-    pub(crate) fn pushes_merged_acks(&self, start: u64, end: u64) -> bool {
-        if !self.acks.is_merging() || start <= self.next() || start >= self.window.edge() {
-            return false;
-        }
-        let blocks = self.queue.blocks(SackBlocks::MAX);
-        let touches = |&(from, to): &(u64, u64)| start <= to && from <= end;
-        blocks.iter().position(touches).unwrap_or(blocks.len()) >= SACK_BLOCKS_EXPECTED
-    }
-
-    /// Whether the next segment carries a SACK option.
-    pub(crate) fn has_sack_blocks(&self) -> bool {
-        self.has_sack && (self.duplicate.is_some() || self.has_out_of_order())
-    }
-
-    /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
-    /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
-    pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
-        let mut blocks = SmallVec::new();
-        if !self.has_sack || max == 0 {
-            return blocks;
-        }
-        blocks.extend(self.duplicate.as_deref().copied());
-        blocks.extend(self.queue.blocks(max - blocks.len()));
-        let Some(fin) = self.early_fin() else {
-            return blocks;
-        };
-        // A FIN is a byte of the block that it ends, or a block of its own.
-        let first = usize::from(self.duplicate.is_some());
-        if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
-            block.1 += 1;
-        } else if blocks.len() < max {
-            blocks.push((fin, fin + 1));
-        }
-        blocks
-    }
-
-    /// The next option says that this came twice, and not what came twice before (Linux
-    /// `tcp_dsack_set`).
-    fn report_duplicate(&mut self, start: u64, end: u64) {
-        if self.has_sack && self.buffer.settings().options.dsack {
-            match self.duplicate.as_deref_mut() {
-                Some(duplicate) => *duplicate = (start, end),
-                None => self.duplicate = Some(Box::new((start, end))),
-            }
-        }
-    }
-
-    /// The same where one packet covers others: what waits to be told is told with what touches it
-    /// (Linux `tcp_dsack_extend`).
-    fn extend_duplicate(&mut self, start: u64, end: u64) {
-        match self.duplicate.as_deref_mut() {
-            Some((from, to)) if start <= *to && *from <= end => {
-                *from = start.min(*from);
-                *to = end.max(*to);
-            }
-            Some(_) => {}
-            None => self.report_duplicate(start, end),
         }
     }
 

@@ -1,0 +1,45 @@
+//! Header prediction of Linux, as far as it decides what is taken.
+
+use super::Receiver;
+
+/// Unit in which Linux reserves memory for a connection (`sk_forward_alloc`).
+const PAGE_BYTES: u64 = 4096;
+
+impl Receiver {
+    /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full,
+    /// or a duplicate waits to be told.
+    #[inline]
+    pub(crate) fn asks_for_prediction(&self) -> bool {
+        self.buffer.is_truesize() && (self.buffer.is_over() || self.duplicate.is_some())
+    }
+
+    /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes it
+    /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
+    /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
+    /// data takes, and given back in pages: what is unused of the last page is reserved.
+    pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
+        if !self.buffer.is_truesize() {
+            return !self.has_out_of_order();
+        }
+        let charge = self.buffer.blocks_of(payload, segments).charge;
+        let used = u64::from(self.buffer.charged()) + sent;
+        let reserved = used.next_multiple_of(PAGE_BYTES) - used;
+        self.is_predicting && u64::from(charge) <= reserved
+    }
+
+    /// The peer's window has another size, from which on the next segment is predicted anew.
+    pub(crate) fn predict_anew(&mut self) {
+        self.is_predicting = self.may_predict();
+    }
+
+    /// Nothing is predicted until data comes in order.
+    pub(crate) const fn stop_predicting(&mut self) {
+        self.is_predicting = false;
+    }
+
+    /// Linux `tcp_fast_path_check`.
+    pub(super) fn may_predict(&self) -> bool {
+        let has_room = self.window.offered() > 0 && self.buffer.charged() < self.buffer.bytes();
+        has_room && self.buffer.is_truesize() && !self.has_out_of_order()
+    }
+}

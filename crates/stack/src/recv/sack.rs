@@ -1,0 +1,76 @@
+//! What is told of data behind gaps, and of data that came twice.
+
+use alloc::boxed::Box;
+
+use base::tcp::SackBlocks;
+use smallvec::SmallVec;
+
+use super::Receiver;
+
+/// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+const SACK_BLOCKS_EXPECTED: usize = 2;
+
+impl Receiver {
+    /// Whether duplicate ACKs that wait to be merged leave before the data `start..end` is taken:
+    /// it lies in the third block or begins another, and options have room for few. In Linux that
+    /// ACK is the last until something else asks for one (`tcp_sack_compress_send_ack`).
+    pub(crate) fn pushes_merged_acks(&self, start: u64, end: u64) -> bool {
+        if !self.acks.is_merging() || start <= self.next() || start >= self.window.edge() {
+            return false;
+        }
+        let blocks = self.queue.blocks(SackBlocks::MAX);
+        let touches = |&(from, to): &(u64, u64)| start <= to && from <= end;
+        blocks.iter().position(touches).unwrap_or(blocks.len()) >= SACK_BLOCKS_EXPECTED
+    }
+
+    /// Whether the next segment carries a SACK option.
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.has_sack && (self.duplicate.is_some() || self.has_out_of_order())
+    }
+
+    /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
+    /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
+    pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
+        let mut blocks = SmallVec::new();
+        if !self.has_sack || max == 0 {
+            return blocks;
+        }
+        blocks.extend(self.duplicate.as_deref().copied());
+        blocks.extend(self.queue.blocks(max - blocks.len()));
+        let Some(fin) = self.early_fin() else {
+            return blocks;
+        };
+        // A FIN is a byte of the block that it ends, or a block of its own.
+        let first = usize::from(self.duplicate.is_some());
+        if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
+            block.1 += 1;
+        } else if blocks.len() < max {
+            blocks.push((fin, fin + 1));
+        }
+        blocks
+    }
+
+    /// The next option says that this came twice, and not what came twice before (Linux
+    /// `tcp_dsack_set`).
+    pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
+        if self.has_sack && self.buffer.settings().options.dsack {
+            match self.duplicate.as_deref_mut() {
+                Some(duplicate) => *duplicate = (start, end),
+                None => self.duplicate = Some(Box::new((start, end))),
+            }
+        }
+    }
+
+    /// The same where one packet covers others: what waits to be told is told with what touches it
+    /// (Linux `tcp_dsack_extend`).
+    pub(super) fn extend_duplicate(&mut self, start: u64, end: u64) {
+        match self.duplicate.as_deref_mut() {
+            Some((from, to)) if start <= *to && *from <= end => {
+                *from = start.min(*from);
+                *to = end.max(*to);
+            }
+            Some(_) => {}
+            None => self.report_duplicate(start, end),
+        }
+    }
+}
