@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{CongestionState, FlowSample, Instant, Limit};
-use doctor::{Recording, Track};
+use base::{FlowSample, Instant, Limit};
+use doctor::{Recording, Shares, Track};
 use lab::{FlowLook, Point, Series};
 
 use super::LAB_PORT;
@@ -133,41 +133,13 @@ fn between(flow: &[Arc<FlowSample>], from: Instant, until: Instant) -> &[Arc<Flo
     &flow[begin..end.max(begin)]
 }
 
-/// The limit that held a sender for most of the time of these samples, by the kernel's clocks
-/// (Linux 6.18 `tcp_chrono_start`: busy, and of that limited by the peer's window or by the send
-/// buffer); for the remaining time, recovery or the congestion window by the newest state. `None`
-/// where neither tells, such as for small segments held by Nagle's algorithm.
+/// The limit that held a sender for longest between these samples, as the doctor shares the time
+/// out; `None` where more of it is unclear.
 fn limit(samples: &[Arc<FlowSample>]) -> Option<(Limit, Duration)> {
-    let (first, last) = (samples.first()?, samples.last()?);
-    let time = last.at.since(first.at);
-    let grown = |read: fn(&FlowSample) -> Option<Duration>| {
-        Some(read(last)?.saturating_sub(read(first)?).min(time))
-    };
-    let busy = grown(|sample| sample.busy_time)?;
-    let window = grown(|sample| sample.rwnd_limited_time)?;
-    let buffer = grown(|sample| sample.sndbuf_limited_time)?;
-    let rest = busy.saturating_sub(window + buffer);
-    let recovers = matches!(
-        last.congestion_state,
-        Some(CongestionState::Recovery | CongestionState::Loss)
-    );
-    let is_full = last
-        .cwnd_pkts
-        .zip(last.packets_out())
-        .is_some_and(|(cwnd, out)| out >= cwnd);
-    let of_rest = match (recovers, is_full) {
-        (true, _) => Some(Limit::Recovery),
-        (false, true) => Some(Limit::Congestion),
-        (false, false) => None,
-    };
-    let held = [
-        (Some(Limit::Application), time.saturating_sub(busy)),
-        (Some(Limit::PeerWindow), window),
-        (Some(Limit::SendBuffer), buffer),
-        (of_rest, rest),
-    ];
-    let (limit, time) = held.into_iter().max_by_key(|(_, time)| *time)?;
-    Some((limit?, time)).filter(|(_, time)| !time.is_zero())
+    let time = samples.last()?.at.since(samples.first()?.at);
+    let shares = Shares::of_samples(samples.iter().map(|sample| &**sample))?;
+    let (limit, share) = shares.largest_first().into_iter().next()?;
+    (share > shares.unclear()).then(|| (limit, time.mul_f64(share)))
 }
 
 #[cfg(test)]
@@ -208,6 +180,8 @@ mod tests {
             cwnd_pkts: Some(10),
             snd_mss_bytes: Some(1_000),
             unacked_pkts: Some(10),
+            notsent_bytes: Some(50_000),
+            snd_wnd_bytes: Some(1_000_000),
             bytes_acked: Some(5),
             busy_time: Some(time(busy_ms)),
             rwnd_limited_time: Some(time(window_ms)),
