@@ -332,6 +332,21 @@ impl Journal {
         ExperimentLock::holder(directory)
     }
 
+    /// Transactions of this directory that are on trial, with the end of it in milliseconds since
+    /// 1970. Makes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where the directory cannot be listed.
+    pub fn on_trial_in(directory: &Path) -> Result<Vec<(u64, u64)>> {
+        let history = History::load(directory)?;
+        let leased = history
+            .entries
+            .iter()
+            .filter(|entry| entry.status() == Status::Leased && !entry.is_interrupted());
+        let ends = leased.filter_map(|entry| Some((entry.id, entry.lease?.until_unix_ms)));
+        Ok(ends.collect())
+    }
+
     /// All transactions that there are files of, and what cannot be used.
     ///
     /// # Errors

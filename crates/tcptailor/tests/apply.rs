@@ -357,6 +357,12 @@ fn a_trial_is_confirmed_or_rolled_back() {
     let status = user.json(&["status"]);
     assert_eq!(status["transactions"][0]["status"], "leased");
     assert!(status["transactions"][0]["confirm_until"].is_string());
+    let own = std::process::id().to_string();
+    for command in ["diagnose", "fit"] {
+        let output = user.run(&[command, "--pid", &own, "-t", "1s"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("note: transaction 1 is on trial"), "{said}");
+    }
     assert_eq!(user.json(&["confirm"])["confirmed"], json!([1]));
     user.check_refused(&["confirm", "1"], 1, "kept already");
     assert_eq!(user.json(&["status"])["transactions"][0]["status"], "kept");

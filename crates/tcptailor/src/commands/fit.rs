@@ -257,6 +257,7 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// Fits the connections of a program that is running.
 fn fit_process(pid: u32, args: &Args, output: &Output) -> anyhow::Result<Exit> {
+    super::watching::note_trials(output);
     let options = args.options();
     let mut subject = ProcessSubject::open(pid, lease(&options), output)?;
     let (fitting, mut heard) = fit_and_tell(&mut subject, &options, output, false)?;

@@ -156,7 +156,7 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
     };
     let (name, look) = match (args.pid, &args.file) {
         (Some(pid), _) => {
-            super::watching::note_experiment(output);
+            super::watching::note_unsettled(output);
             let mut subject = ProcessSubject::look_only(pid, output)?;
             (format!("process {pid}"), subject.look(args.time)?)
         }

@@ -162,14 +162,29 @@ pub(crate) fn check_interval(interval: Duration) -> Result<(), Problem> {
     }
 }
 
-/// Notes that an experiment changes settings while connections are watched.
-pub(crate) fn note_experiment(output: &Output) {
+/// Notes that settings may change while connections are watched: by an experiment, or at the end of
+/// a trial.
+pub(crate) fn note_unsettled(output: &Output) {
     let directory = linux::Journal::default_directory().ok();
     let experimenter = directory.and_then(|path| linux::Journal::experimenter_in(&path));
     if let Some(pid) = experimenter {
         output.note(format!(
             "note: process {pid} (tcptailor) runs an experiment on this machine: settings may \
              change while they are watched"
+        ));
+    }
+    note_trials(output);
+}
+
+/// Notes changes that are on trial: what is measured beside them is not what will be.
+pub(crate) fn note_trials(output: &Output) {
+    let directory = linux::Journal::default_directory().ok();
+    let on_trial = directory.and_then(|path| linux::Journal::on_trial_in(&path).ok());
+    for (id, until_unix_ms) in on_trial.unwrap_or_default() {
+        let until = crate::output::rfc3339(until_unix_ms / 1000);
+        output.note(format!(
+            "note: transaction {id} is on trial: its changes are rolled back at {until} unless \
+             `tcptailor confirm` keeps them"
         ));
     }
 }

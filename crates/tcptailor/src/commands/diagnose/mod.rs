@@ -131,7 +131,7 @@ fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<
     let filter = watching.filter()?;
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
-    watching::note_experiment(output);
+    watching::note_unsettled(output);
     let recording = watching::watch(watching, &handle, &filter, output)?;
     let (mut document, drawn) = judged(&recording, &netns, &filter, has_page);
     if watching.watched.pid.is_some() {
