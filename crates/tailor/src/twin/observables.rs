@@ -30,6 +30,8 @@ pub(super) const SAMPLES_MIN: usize = 10;
 pub(super) const HEADERS_BYTES: f64 = 52.0;
 /// Fewer segments than these in one direction are no answers.
 const ANSWERS_MIN: f64 = 3.0;
+/// A sender that TCP or the path limits for this share of the time does not wait for answers.
+const STREAM_SHARE: f64 = 0.95;
 
 /// One direction of the connections, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -199,11 +201,20 @@ impl Observables {
         }
     }
 
-    /// Whether nothing is answered: data goes one way, and not a few times only.
+    /// Whether nothing waits for an answer: data goes one way, and not a few times only. What comes
+    /// back may tell a stream how far it may go on, as in SSH and HTTP/2.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
         let answers = self.up.segments_per_s.min(self.down.segments_per_s);
-        answers * self.span.as_secs_f64() < ANSWERS_MIN
+        let is_told = self
+            .measure
+            .operations_per_s
+            .is_some_and(|count| count > 0.0);
+        let never_waits = || {
+            self.transport_share
+                .is_some_and(|share| share >= STREAM_SHARE)
+        };
+        answers * self.span.as_secs_f64() < ANSWERS_MIN || (!is_told && never_waits())
     }
 
     /// Whether all that is sent are messages of less than a segment.

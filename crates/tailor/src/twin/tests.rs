@@ -1,4 +1,7 @@
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use base::FlowSample;
 
 use super::*;
 use crate::simulated::{Simulated, SimulatedError};
@@ -98,6 +101,40 @@ fn traffic_is_told_by_what_the_connections_show() {
     check("rcvbuf", "Bulk { direction: Up, flows: 1");
     check("app-limited", "Paced { rate: Rate(");
     check("slow-reader", "SlowReader {");
+}
+
+/// What the receiver of a stream sends back, such as the window updates of SSH and HTTP/2, answers
+/// nothing while the sender always has more to send.
+#[test]
+fn a_stream_with_feedback_is_no_request() {
+    for (fault, expected) in [
+        ("random-loss", "Bulk {"),
+        ("app-limited", "RequestResponse {"),
+    ] {
+        let mut look = look_at(fault);
+        let began = look.here.began;
+        for track in &mut look.here.flows {
+            let with_feedback = |sample: Arc<FlowSample>| {
+                let messages = sample.at.since(began).as_millis() as u64 / 50;
+                Arc::new(FlowSample {
+                    bytes_received: Some(messages * 60),
+                    data_segs_in: Some(messages),
+                    ..(*sample).clone()
+                })
+            };
+            track.samples = track.samples.iter().map(with_feedback).collect();
+        }
+        let place = place(&look);
+        let seen = Observables::of(&look, place).expect("connections");
+        let pairs = observables::pairs(&look, place);
+        let workload = traffic::workload(&seen, &pairs[0]).expect("traffic");
+        let shown = format!("{workload:?}");
+        assert!(
+            shown.starts_with(expected),
+            "{fault}: {shown}, {:?}",
+            seen.transport_share
+        );
+    }
 }
 
 #[test]
