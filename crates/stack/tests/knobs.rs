@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::knob::Kind;
-use base::settings::{Nagle, SizeRule, SocketSettings, Validation};
+use base::settings::{Accounting, Nagle, SizeRule, SocketSettings, Validation};
 use base::{KNOBS, Knob, KnobError, KnobValue, Rate, Scope, find_knob};
 use tcptailor_stack::profile::{self, PROFILES};
 
@@ -371,6 +371,11 @@ fn values_that_belong_together_move_together() {
     assert_eq!(settings.congestion.pacing_rate_max, Some(rate));
     assert_eq!(set(&mut settings, "sack_compress_delay", "none"), "none");
     assert_eq!(settings.acks.compress, None);
+    assert_eq!(set(&mut settings, "recv_truesize_ratio", "none"), "none");
+    assert_eq!(
+        settings.recv.accounting,
+        Accounting::Truesize { ratio: None }
+    );
 }
 
 #[test]

@@ -528,6 +528,7 @@ fn ratio_of(accounting: Accounting) -> KnobValue {
 fn set_ratio(accounting: &mut Accounting, value: &KnobValue) -> Result<(), String> {
     match accounting {
         Accounting::Truesize { ratio } => *ratio = Option::read(value)?,
+        _ if is_none(value) => {}
         _ => return Err("only the accounting `truesize` has a ratio; choose it first".into()),
     }
     Ok(())

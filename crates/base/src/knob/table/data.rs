@@ -329,7 +329,8 @@ pub(super) const ROWS: &[Knob] = &[
         "Payload over memory of a full segment received, in 1/256; none: whole blocks of memory, as \
          over a TUN device.",
         "tcp_measure_rcv_mss, scaling_ratio",
-    ),
+    )
+    .or_none(),
     number(
         "recv_buffer_payload",
         bytes(1, 65_535),
