@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
+use super::application::program_sets_rate;
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
@@ -384,6 +385,9 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     }
     let (full, supply) = supply(view)?;
     let (field, shown, expected) = signs_of_fullness(view)?;
+    if program_sets_rate(view) {
+        return None;
+    }
     let best = sender.best_rate();
     let of_best =
         best.map(|best| rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64);
