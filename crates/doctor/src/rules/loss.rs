@@ -8,7 +8,7 @@ use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{
     arrives_at_one_rate, by_chance, drops_at_one_rate, drops_behind_queue, drops_large_windows,
-    mean_and_variance, windows_of_losses,
+    losses_behind_queue, mean_and_variance, windows_of_losses,
 };
 use super::thresholds::{
     COME_TOGETHER, CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE,
@@ -508,6 +508,7 @@ fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
         || drops_at_one_rate(view).is_some()
         || drops_large_windows(view).is_some()
         || view.sender.and_then(drops_behind_queue).is_some()
+        || losses_behind_queue(view).is_some()
         || may_drop_large_windows(view, cuts)
         || arrives_at_one_rate(view)
         || may_be_short_queue(view, cuts)
@@ -647,19 +648,29 @@ mod tests {
     /// Looks each 10 ms at a flow over 40 ms that gets 8.7 Mbit/s and loses this many segments
     /// twice a second, which cut its window from any size; once it got `best` Mbit/s.
     fn cut_by(lost: u64, best: u64, source: Source) -> Timeline {
+        cut_behind(Duration::ZERO, lost, best, source)
+    }
+
+    /// The same with round trips that are this much longer while losses are repaired.
+    fn cut_behind(queue: Duration, lost: u64, best: u64, source: Source) -> Timeline {
         let mut timeline = Timeline::new();
         for look in 0..800_u64 {
             let (cuts, phase) = (look / 50, look % 50);
             let threshold = [20, 31, 24, 37, 28][cuts as usize % 5];
             let cwnd = threshold + u32::try_from(phase).expect("some") / 3;
-            let acked = look * 10_900;
+            let (acked, repairs) = (look * 10_900, phase < 4);
             timeline.push(FlowSample {
                 at: Instant::from_nanos(look * 10_000_000),
                 source,
                 congestion: Some("cubic".into()),
                 snd_mss_bytes: Some(1448),
                 min_rtt: Some(Duration::from_millis(40)),
-                srtt: Some(Duration::from_millis(40)),
+                srtt: Some(Duration::from_millis(40) + queue * u32::from(repairs)),
+                congestion_state: Some(if repairs {
+                    CongestionState::Recovery
+                } else {
+                    CongestionState::Open
+                }),
                 bytes_acked: Some(acked),
                 bytes_sent: Some(acked + 40_000),
                 bytes_retrans: Some(cuts * lost * 1448),
@@ -676,14 +687,15 @@ mod tests {
         timeline
     }
 
+    fn told(timeline: &Timeline) -> (Option<&'static str>, String) {
+        let report = crate::diagnose(&crate::Observation::of(timeline));
+        let first = report.main().map(|verdict| verdict.diagnosis.id);
+        (first, report.unknown.unwrap_or_default())
+    }
+
     #[test]
     fn segments_lost_together_may_be_those_of_a_short_queue() {
-        let said = |lost: u64, best: u64, source: Source| {
-            let timeline = cut_by(lost, best, source);
-            let report = crate::diagnose(&crate::Observation::of(&timeline));
-            let first = report.verdicts.first().map(|verdict| verdict.diagnosis.id);
-            (first, report.unknown.unwrap_or_default())
-        };
+        let said = |lost: u64, best: u64, source: Source| told(&cut_by(lost, best, source));
         let sockets = Source::SockDiag;
         assert_eq!(said(1, 14, sockets).0, Some("random-loss"), "one by one");
         let (first, unknown) = said(8, 14, sockets);
@@ -696,5 +708,16 @@ mod tests {
             None,
             "ACKs that came at once"
         );
+    }
+
+    #[test]
+    fn round_trips_behind_losses_tell_of_a_short_queue() {
+        let said = |queue_ms: u64, lost: u64| {
+            let queue = Duration::from_millis(queue_ms);
+            told(&cut_behind(queue, lost, 14, Source::SockDiag)).0
+        };
+        assert_eq!(said(3, 8), Some("path-full"));
+        assert_eq!(said(3, 1), Some("path-full"), "one by one");
+        assert_eq!(said(0, 1), Some("random-loss"), "no queue");
     }
 }

@@ -10,7 +10,7 @@ use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
 use super::small_writes::of_all_time;
 use super::steady::{
     arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_behind_queue,
-    drops_large_windows, round_trips_follow_window, round_trips_probe,
+    drops_large_windows, losses_behind_queue, round_trips_follow_window, round_trips_probe,
 };
 use super::thresholds::{
     CAUGHT_UP, DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
@@ -299,7 +299,8 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
     let has_queue = WindowCuts::of(sender).follow_a_queue(sender)
         || arrives_steadily(sender)
-        || drops_behind_queue(sender).is_some();
+        || drops_behind_queue(sender).is_some()
+        || losses_behind_queue(view).is_some();
     if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }
@@ -536,6 +537,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         .or_else(|| cuts_at_one_size(&cuts))
         .or_else(|| losses_at_one_rate(view))
         .or_else(|| losses_of_large_windows(view))
+        .or_else(|| long_round_trips_of_losses(view))
 }
 
 fn marks(sender: &Timeline) -> Option<Sign> {
@@ -591,6 +593,13 @@ fn losses_of_large_windows(view: &View<'_>) -> Option<Sign> {
         shown,
         "any window where losses are random".into(),
     ))
+}
+
+fn long_round_trips_of_losses(view: &View<'_>) -> Option<Sign> {
+    let (losses, share) = losses_behind_queue(view)?;
+    let share = human::share(share);
+    let shown = format!("longer than {share} of the others at {losses} losses");
+    Some(("srtt", shown, "like others where losses are random".into()))
 }
 
 /// As [`signs_of_fullness`]: more is sent for a time, and no more arrives.
