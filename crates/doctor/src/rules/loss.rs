@@ -8,7 +8,7 @@ use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{
     arrives_at_one_rate, by_chance, drops_at_one_rate, drops_behind_queue, drops_large_windows,
-    losses_behind_queue, mean_and_variance, windows_of_losses,
+    mean_and_variance, windows_of_losses,
 };
 use super::thresholds::{
     COME_TOGETHER, CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE,
@@ -508,7 +508,6 @@ fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
         || drops_at_one_rate(view).is_some()
         || drops_large_windows(view).is_some()
         || view.sender.and_then(drops_behind_queue).is_some()
-        || losses_behind_queue(view).is_some()
         || may_drop_large_windows(view, cuts)
         || arrives_at_one_rate(view)
         || may_be_short_queue(view, cuts)
@@ -717,7 +716,7 @@ mod tests {
             told(&cut_behind(queue, lost, 14, Source::SockDiag)).0
         };
         assert_eq!(said(3, 8), Some("path-full"));
-        assert_eq!(said(3, 1), Some("path-full"), "one by one");
+        assert_eq!(said(3, 1), Some("random-loss"), "one by one");
         assert_eq!(said(0, 1), Some("random-loss"), "no queue");
     }
 }

@@ -6,7 +6,7 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 
 use super::application::program_sets_rate;
 use super::draft::{Draft, Remedy};
-use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
+use super::loss::{WindowCuts, has_short_round_trips, has_small_window, losses_come_together};
 use super::small_writes::of_all_time;
 use super::steady::{
     arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_behind_queue,
@@ -595,8 +595,10 @@ fn losses_of_large_windows(view: &View<'_>) -> Option<Sign> {
     ))
 }
 
+/// Of losses that come together: single ones may be random while a queue of another size comes and
+/// goes (0.1 % in windows of 512 KiB that hardly exceed the path).
 fn long_round_trips_of_losses(view: &View<'_>) -> Option<Sign> {
-    let (losses, share) = losses_behind_queue(view)?;
+    let (losses, share) = losses_behind_queue(view).filter(|_| losses_come_together(view))?;
     let share = human::share(share);
     let shown = format!("longer than {share} of the others at {losses} losses");
     Some(("srtt", shown, "like others where losses are random".into()))
