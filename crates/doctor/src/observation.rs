@@ -6,6 +6,7 @@ use core::time::Duration;
 use base::FlowSample;
 
 use crate::host_timeline::HostTimeline;
+use crate::rules::loss::losses_come_together;
 use crate::rules::thresholds::{
     INTERVAL_SLACK, MIN_INTERVAL, MIN_SAMPLES, ONE_WAY_SHARE, THINKING_CONNECTIONS,
 };
@@ -258,6 +259,13 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
     if main.stops_and_goes() {
         return "the sender stops and goes, and packets do not show whether a send buffer or its \
                 program holds it; watch its sockets"
+            .into();
+    }
+    if main.fills_cwnd() && losses_come_together(main) {
+        return "the congestion window is the limit, cut by losses of several segments at a time, \
+                which a queue of a few packets, a policer and a bad link have in common; half a \
+                minute captured at the sender tells, since what comes behind a drop has waited \
+                longer if a queue was full"
             .into();
     }
     if main.fills_cwnd() && main.acks_pause() && main.window_offered().is_none() {

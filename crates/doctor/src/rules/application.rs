@@ -1,6 +1,6 @@
 //! The program is the limit: it computes, it waits for an answer, or it has nothing to say.
 
-use base::{FlowSample, KnobValue, Live, Source, human};
+use base::{FlowSample, KnobValue, Limit, Live, Source, human};
 use core::time::Duration;
 
 use super::draft::{Draft, Remedy, high_if};
@@ -10,13 +10,14 @@ use super::short::ShortConnections;
 use super::steady::{arrives_at_one_rate, leaves_at_one_rate};
 use super::thresholds::{
     ACKED_WAITS, ACKS_PAUSE_SHARE, APP_SHARE, CAUGHT_UP, CPU_SHARE, DELAYED_ACK, DELAYED_ACK_TICKS,
-    FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, INITIAL_WINDOW_PKTS, LARGE_WRITE_NANOS_PER_BYTE,
-    MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS, PACED_QUEUE_SHARE,
-    PACED_SEGMENT, PACED_SHARE, QUEUE_DELAY, QUEUE_SHARE, RECORD_BLOCK_BYTES, RECORD_SEGMENT,
-    REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY, SHORTEST_GAP, SMALL_SEGMENT, TICK,
-    UNREAD_VOTES,
+    FEW_OPERATIONS, FLOOD_SEGMENTS_PER_SECOND, FULL_RATE, INITIAL_WINDOW_PKTS,
+    LARGE_WRITE_NANOS_PER_BYTE, MANY_RECORDS_PER_SECOND, MANY_SEGMENTS_PER_SECOND, OFFLOAD_BITS,
+    PACED_QUEUE_SHARE, PACED_SEGMENT, PACED_SHARE, PROGRAM_SHARE, QUEUE_DELAY, QUEUE_SHARE,
+    RECORD_BLOCK_BYTES, RECORD_SEGMENT, REQUEST_PKTS, ROUND_TRIP_STRETCH, ROUND_TRIPS_BUSY,
+    SHORTEST_GAP, SMALL_SEGMENT, TICK, UNREAD_VOTES,
 };
 use crate::observation::only_sends;
+use crate::shares::Shares;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, ratio_of_times, window_room_bytes};
 use crate::verdict::{Confidence, NextLimit, Side, Verdict};
 use crate::view::{View, least_pause};
@@ -303,6 +304,9 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
     } else {
         (side.other(), thinking.there)
     };
+    if where_ == view.sender_side && is_stream(view, timeline) == Some(true) {
+        return None;
+    }
     let who = match where_ {
         Side::Local => "the program here",
         Side::Remote => "the program at the other end",
@@ -324,6 +328,21 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
                  response. In the program: several requests at once, or less work per request.",
             )),
     )
+}
+
+/// Whether the end that opened the connection sends large blocks, and hardly anything comes back:
+/// what does acknowledges them (the windows of an ssh channel), and is no question that its program
+/// thinks about.
+fn is_stream(view: &View<'_>, timeline: &Timeline) -> Option<bool> {
+    let (out, back) = (
+        timeline.counted(|s| s.data_segs_out)?,
+        timeline.counted(|s| s.data_segs_in)?,
+    );
+    let (sent, answers) = match view.sender {
+        Some(_) => (out, back),
+        None => (back, out),
+    };
+    Some(sent > answers * 2 * INITIAL_WINDOW_PKTS && !view.sender_accepted())
 }
 
 /// Whether blocks arrive after pauses in which their sender's window may have been reset: who is
@@ -522,7 +541,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
     // A program that keeps more in flight than the path carries is not what it waits for.
     let fills_path = view.stands_in_queue()
         || may_be_paced(view)
-        || arrives_at_one_rate(view)
+        || (arrives_at_one_rate(view) && !program_sets_rate(view))
         || (leaves_at_one_rate(view) && sends_in_blocks(sender) != Some(true));
     if fills_path && !view.has_gaps() {
         return None;
@@ -625,6 +644,22 @@ fn may_be_paced(view: &View<'_>) -> bool {
         Some(is_capture && is_full && is_queued && sends_in_blocks(sender) != Some(true))
     };
     is_paced() == Some(true)
+}
+
+/// Whether the path carries clearly more than the flow gets, and nothing waits to be sent nearly
+/// all of the time: then losses, and round trips in which more was sent, are those of blocks. In a
+/// capture these have to show, for nothing seems to wait either in front of BBR, which paces.
+pub(crate) fn program_sets_rate(view: &View<'_>) -> bool {
+    let sets = || {
+        let sender = view.sender?;
+        let is_capture = sender.last()?.source == Source::Capture;
+        let (rate, best) = (view.rate()?, sender.best_rate()?);
+        let reached = rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64;
+        let may_pace = is_capture && sends_in_blocks(sender) != Some(true);
+        let of_program = || Some(Shares::of_timeline(sender)?.get(Limit::Application));
+        Some(reached < FULL_RATE && !may_pace && of_program()? >= PROGRAM_SHARE)
+    };
+    sets() == Some(true)
 }
 
 /// Whether nothing leaves for longer than pacing leaves between two segments, again and again: each
@@ -737,5 +772,48 @@ mod tests {
         };
         assert!(told(4), "a block each 50 ms");
         assert!(!told(0), "BBR, as far as packets tell");
+    }
+
+    /// Looks each 10 ms at the sender of blocks of 114 segments each 110 ms, for each of which a
+    /// segment comes back after 40 ms.
+    fn blocks(port: u16) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], port).into(),
+            remote: ([10, 0, 0, 2], 45_001).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..400_u64 {
+            let (block, phase) = (look / 11 + 1, look % 11 * 10);
+            let answered = block - u64::from(phase < 40);
+            let silence = if phase < 40 { phase + 70 } else { phase - 40 };
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(30)),
+                srtt: Some(Duration::from_millis(30)),
+                bytes_sent: Some(block * 164_000),
+                bytes_acked: Some(answered * 164_000),
+                data_segs_out: Some(block * 114),
+                data_segs_in: Some(answered),
+                bytes_received: Some(answered * 36),
+                since_data_sent: Some(Duration::from_millis(phase)),
+                since_data_received: Some(Duration::from_millis(silence)),
+                notsent_bytes: Some(0),
+                unacked_pkts: Some(if phase < 40 { 114 } else { 0 }),
+                cwnd_pkts: Some(200),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10) * look as u32, key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn what_comes_back_for_blocks_of_a_stream_is_no_question() {
+        let told = |timeline: &Timeline| {
+            let report = crate::diagnose(&Observation::of(timeline));
+            report.main().map(|verdict| verdict.diagnosis.id)
+        };
+        let uploads = blocks(45_002);
+        assert_eq!(told(&uploads), Some("app-limited"));
+        assert_eq!(told(&blocks(80)), Some("application-thinks"), "a server");
     }
 }

@@ -1,6 +1,6 @@
 //! Lost packets: repaired slowly, thrown away here, or lost on the way without a reason.
 
-use base::{CongestionState, FlowSample, Instant, KnobValue, Limit, Live, human};
+use base::{CongestionState, FlowSample, Instant, KnobValue, Limit, Live, Source, human};
 use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if};
@@ -11,12 +11,12 @@ use super::steady::{
     mean_and_variance, windows_of_losses,
 };
 use super::thresholds::{
-    CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE, LOCAL_DROP_SHARE,
-    LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE, NO_QUEUE_SLACK,
-    NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION,
-    QUEUE_DELAY, QUEUE_SPREAD, RANDOM_RATE, RESPONSE_SLACK, SEGMENTS_PER_PACKET,
-    SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS, STEADY_CUTS_MAYBE,
-    USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    COME_TOGETHER, CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE,
+    LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE,
+    NO_QUEUE_SLACK, NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
+    QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, RANDOM_RATE, RESPONSE_SLACK, SEGMENTS_PER_PACKET,
+    SHORT_QUEUE_RATE, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS,
+    STEADY_CUTS_MAYBE, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -464,6 +464,41 @@ fn may_drop_large_windows(view: &View<'_>, cuts: &WindowCuts) -> bool {
     })
 }
 
+/// Whether losses take several segments at a time, where such that hit each segment alike would
+/// take one, and seldom another one of the same window: so drop a queue of a few packets and a
+/// bucket of a few tokens when a burst comes, and a radio link that fails for a moment. `None`
+/// where looks are too rare to tell one loss from the next.
+fn come_together(sender: &Timeline, cuts: &WindowCuts) -> Option<bool> {
+    let between_looks = sender.interval() / u32::try_from(sender.looks()).ok()?.max(1);
+    if sender.srtt()? < between_looks {
+        return None;
+    }
+    let lost = sender.counted(|s| s.retrans_total_pkts)? as f64 / cuts.sizes.len() as f64;
+    let window = f64::from(sender.median(|s| s.cwnd_pkts)?);
+    let alike = 1.0 + sender.retransmitted_share()? * window;
+    Some(lost >= alike * COME_TOGETHER)
+}
+
+/// Whether losses that come together leave so much of the best rate that a short queue may drop
+/// them: nothing but what waits behind a drop tells the two apart. In a capture the best rate is
+/// that of ACKs which came at once, and tells nothing.
+fn may_be_short_queue(view: &View<'_>, cuts: &WindowCuts) -> bool {
+    let may_be = || {
+        let sender = view.sender?;
+        let best = sender.best_rate()?.bits_per_second() as f64;
+        let leaves = view.rate()?.bits_per_second() as f64 >= best * SHORT_QUEUE_RATE;
+        let is_capture = sender.last()?.source == Source::Capture;
+        Some(come_together(sender, cuts)? && (is_capture || leaves))
+    };
+    may_be() == Some(true)
+}
+
+/// Whether the window is cut by losses that a short queue and a bad link have in common.
+pub(crate) fn losses_come_together(view: &View<'_>) -> bool {
+    let cuts = view.sender.map(WindowCuts::of);
+    cuts.is_some_and(|cuts| cuts.sizes.len() >= CUTS && may_be_short_queue(view, &cuts))
+}
+
 /// Whether losses show a path that is full, or may do so.
 fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
     cuts.are_at_one_size()
@@ -475,6 +510,7 @@ fn may_be_full(view: &View<'_>, cuts: &WindowCuts) -> bool {
         || view.sender.and_then(drops_behind_queue).is_some()
         || may_drop_large_windows(view, cuts)
         || arrives_at_one_rate(view)
+        || may_be_short_queue(view, cuts)
 }
 
 /// Packets vanish while no queue stands, and a loss-based congestion control gives way.
@@ -606,5 +642,81 @@ mod tests {
             WindowCuts::of(&watched(&saw(0))).sizes.is_empty(),
             "a full send buffer"
         );
+    }
+
+    /// Looks each 10 ms at a flow over 40 ms that gets 8.7 Mbit/s and loses this many segments
+    /// twice a second, which cut its window from any size; once it got `best` Mbit/s.
+    fn cut_by(lost: u64, best: u64, source: Source) -> Timeline {
+        cut_behind(Duration::ZERO, lost, best, source)
+    }
+
+    /// The same with round trips that are this much longer while losses are repaired.
+    fn cut_behind(queue: Duration, lost: u64, best: u64, source: Source) -> Timeline {
+        let mut timeline = Timeline::new();
+        for look in 0..800_u64 {
+            let (cuts, phase) = (look / 50, look % 50);
+            let threshold = [20, 31, 24, 37, 28][cuts as usize % 5];
+            let cwnd = threshold + u32::try_from(phase).expect("some") / 3;
+            let (acked, repairs) = (look * 10_900, phase < 4);
+            timeline.push(FlowSample {
+                at: Instant::from_nanos(look * 10_000_000),
+                source,
+                congestion: Some("cubic".into()),
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(40)),
+                srtt: Some(Duration::from_millis(40) + queue * u32::from(repairs)),
+                congestion_state: Some(if repairs {
+                    CongestionState::Recovery
+                } else {
+                    CongestionState::Open
+                }),
+                bytes_acked: Some(acked),
+                bytes_sent: Some(acked + 40_000),
+                bytes_retrans: Some(cuts * lost * 1448),
+                data_segs_out: Some(acked / 1448),
+                notsent_bytes: Some(90_000),
+                unacked_pkts: Some(cwnd),
+                delivery_rate: Some(base::Rate::from_bits_per_second(best * 1_000_000)),
+                ..watched(&[(cwnd, threshold, cuts * lost)])
+                    .first()
+                    .expect("a look")
+                    .clone()
+            });
+        }
+        timeline
+    }
+
+    fn told(timeline: &Timeline) -> (Option<&'static str>, String) {
+        let report = crate::diagnose(&crate::Observation::of(timeline));
+        let first = report.main().map(|verdict| verdict.diagnosis.id);
+        (first, report.unknown.unwrap_or_default())
+    }
+
+    #[test]
+    fn segments_lost_together_may_be_those_of_a_short_queue() {
+        let said = |lost: u64, best: u64, source: Source| told(&cut_by(lost, best, source));
+        let sockets = Source::SockDiag;
+        assert_eq!(said(1, 14, sockets).0, Some("random-loss"), "one by one");
+        let (first, unknown) = said(8, 14, sockets);
+        assert_eq!(first, None);
+        assert!(unknown.contains("captured at the sender"), "{unknown}");
+        // No queue takes so much of the rate.
+        assert_eq!(said(8, 30, sockets).0, Some("random-loss"), "a bad link");
+        assert_eq!(
+            said(8, 30, Source::Capture).0,
+            None,
+            "ACKs that came at once"
+        );
+    }
+
+    #[test]
+    fn round_trips_behind_losses_tell_of_a_short_queue() {
+        let said = |queue_ms: u64, lost: u64| {
+            let queue = Duration::from_millis(queue_ms);
+            told(&cut_behind(queue, lost, 14, Source::SockDiag)).0
+        };
+        assert_eq!(said(3, 8), Some("path-full"));
+        assert_eq!(said(3, 1), Some("random-loss"), "one by one");
+        assert_eq!(said(0, 1), Some("random-loss"), "no queue");
     }
 }

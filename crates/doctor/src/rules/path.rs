@@ -4,12 +4,13 @@ use core::time::Duration;
 
 use base::{FlowSample, KnobValue, Limit, Live, human};
 
+use super::application::program_sets_rate;
 use super::draft::{Draft, Remedy};
-use super::loss::{WindowCuts, has_short_round_trips, has_small_window};
+use super::loss::{WindowCuts, has_short_round_trips, has_small_window, losses_come_together};
 use super::small_writes::of_all_time;
 use super::steady::{
     arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_behind_queue,
-    drops_large_windows, round_trips_follow_window, round_trips_probe,
+    drops_large_windows, losses_behind_queue, round_trips_follow_window, round_trips_probe,
 };
 use super::thresholds::{
     CAUGHT_UP, DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
@@ -298,7 +299,8 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let drops = lost >= POLICED_LOSS && view.retransmitted_pkts()? >= MIN_RETRANSMISSIONS;
     let has_queue = WindowCuts::of(sender).follow_a_queue(sender)
         || arrives_steadily(sender)
-        || drops_behind_queue(sender).is_some();
+        || drops_behind_queue(sender).is_some()
+        || losses_behind_queue(view).is_some();
     if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }
@@ -384,6 +386,9 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     }
     let (full, supply) = supply(view)?;
     let (field, shown, expected) = signs_of_fullness(view)?;
+    if program_sets_rate(view) {
+        return None;
+    }
     let best = sender.best_rate();
     let of_best =
         best.map(|best| rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64);
@@ -532,6 +537,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
         .or_else(|| cuts_at_one_size(&cuts))
         .or_else(|| losses_at_one_rate(view))
         .or_else(|| losses_of_large_windows(view))
+        .or_else(|| long_round_trips_of_losses(view))
 }
 
 fn marks(sender: &Timeline) -> Option<Sign> {
@@ -587,6 +593,15 @@ fn losses_of_large_windows(view: &View<'_>) -> Option<Sign> {
         shown,
         "any window where losses are random".into(),
     ))
+}
+
+/// Of losses that come together: single ones may be random while a queue of another size comes and
+/// goes (0.1 % in windows of 512 KiB that hardly exceed the path).
+fn long_round_trips_of_losses(view: &View<'_>) -> Option<Sign> {
+    let (losses, share) = losses_behind_queue(view).filter(|_| losses_come_together(view))?;
+    let share = human::share(share);
+    let shown = format!("longer than {share} of the others at {losses} losses");
+    Some(("srtt", shown, "like others where losses are random".into()))
 }
 
 /// As [`signs_of_fullness`]: more is sent for a time, and no more arrives.

@@ -13,10 +13,10 @@ use base::{CongestionState, FlowSample, Instant, Source};
 use super::loss::start_ends;
 use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
-    FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER,
+    FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER, MIN_SAMPLES,
     ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE,
-    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK, QUEUE_GAPS, STEADY_STEP,
-    STEADY_STEPS,
+    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK, QUEUE_GAPS, QUEUE_LOSS_RANK,
+    STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -287,6 +287,36 @@ pub(crate) fn drops_behind_queue(sender: &Timeline) -> Option<(usize, f64)> {
     let ranks = last.gap_ranks?.saturating_sub(first.gap_ranks?) as f64;
     let share = ranks / 1000.0 / count.max(1) as f64;
     (count >= QUEUE_GAPS && share >= by_chance(count, QUEUE_GAP_RANK)).then_some((count, share))
+}
+
+/// As [`drops_behind_queue`], by looks at a socket: how many losses its first look in recovery saw,
+/// and longer than which share of the others the mean round trip was then. What was acknowledged
+/// last came behind the loss, and has waited in the queue that dropped it; where losses are random,
+/// nothing has.
+pub(crate) fn losses_behind_queue(view: &View<'_>) -> Option<(usize, f64)> {
+    let sender = view.sender.filter(|_| !view.is_bbr())?;
+    let start = start_ends(sender).unwrap_or(Instant::ZERO);
+    if sender.last()?.source == Source::Capture {
+        return None;
+    }
+    let samples: Vec<&FlowSample> = sender.samples().filter(|s| s.at >= start).collect();
+    let of_open = |s: &&FlowSample| s.congestion_state == Some(CongestionState::Open);
+    let open = samples.iter().copied().filter(of_open);
+    let mut others: Vec<Duration> = open.filter_map(|s| s.srtt).collect();
+    others.sort_unstable();
+    let longer_than = |at: Instant| {
+        let srtt = samples[samples.partition_point(|s| s.at <= at)..]
+            .first()?
+            .srtt?;
+        let shorter = others.partition_point(|other| *other < srtt);
+        let as_long = others.partition_point(|other| *other <= srtt) - shorter;
+        Some((shorter as f64 + as_long as f64 / 2.0) / others.len().max(1) as f64)
+    };
+    let times = losses(sender).into_iter().filter(|time| *time >= start);
+    let shares: Vec<f64> = times.filter_map(longer_than).collect();
+    let (mean, _) = mean_and_variance(&shares);
+    let enough = others.len() >= MIN_SAMPLES && shares.len() >= ONE_RATE_LOSSES;
+    (enough && mean >= QUEUE_LOSS_RANK).then_some((shares.len(), mean))
 }
 
 /// What the mean of this many shares is by chance at most: it deviates by less, the more there are.

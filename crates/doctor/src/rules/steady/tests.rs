@@ -1,6 +1,7 @@
 use super::*;
 use crate::Observation;
 use crate::rules::application::app_limited;
+use crate::rules::path::path_full;
 use base::FlowKey;
 
 const MSS: u32 = 1448;
@@ -81,6 +82,38 @@ fn what_arrives_behind_a_gap_has_arrived() {
         });
     }
     assert!(is_full(&timeline));
+}
+
+/// As [`probing`] of nothing that arrives faster, with all of it written and sent, this long ago in
+/// every other look, and this best rate (46 Mbit/s are sent).
+fn written(pause: Duration, best_mbit: u64) -> Timeline {
+    let mut timeline = Timeline::new();
+    for (look, sample) in (0..800_u32).zip(probing(0.0).samples()) {
+        timeline.push(FlowSample {
+            srtt: Some(RTT),
+            bytes_sent: sample.bytes_sent.map(|sent| sent + u64::from(170 * MSS)),
+            delivery_rate: Some(base::Rate::from_bits_per_second(best_mbit * 1_000_000)),
+            since_data_sent: Some(pause * (look % 2)),
+            notsent_bytes: Some(0),
+            unacked_pkts: Some(170),
+            cwnd_pkts: Some(400),
+            ..sample.clone()
+        });
+    }
+    timeline
+}
+
+#[test]
+fn a_program_that_has_nothing_to_send_nearly_always_fills_no_path() {
+    let told = |pause_ms: u64, best_mbit: u64| {
+        let timeline = written(Duration::from_millis(pause_ms), best_mbit);
+        let seen = Observation::of(&timeline);
+        let view = crate::observation::sender_view(&seen);
+        (app_limited(&view).is_some(), path_full(&view).is_some())
+    };
+    assert_eq!(told(8, 110), (true, false), "blocks");
+    assert_eq!(told(0, 110), (false, true), "BBR, as far as packets tell");
+    assert_eq!(told(8, 50), (false, true), "all that the path gave");
 }
 
 /// Arrivals behind the bottleneck, all at one rate. In one round trip of `period`, round trips
