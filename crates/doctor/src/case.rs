@@ -18,7 +18,7 @@ use crate::observation::{Observation, Report, diagnose};
 use crate::recording::{Recording, Track};
 use crate::rules::thresholds::MIN_SAMPLES;
 use crate::timeline::Timeline;
-use crate::verdict::{Confidence, Verdict};
+use crate::verdict::Verdict;
 pub use place::{Place, Services};
 
 /// Connections of a pair of hosts that are regarded beside the one in question, at most so many
@@ -413,42 +413,52 @@ impl<'c, 'r> Case<'c, 'r> {
         Some((cases, &cases.tracks[index]))
     }
 
-    /// The doctor's answer.
+    /// The doctor's answer. Where it is not sure enough to act on, others that it stands for are
+    /// asked: the surest answer counts of those that agree.
     #[must_use]
     pub fn diagnose(&self) -> Report {
         let report = self.cases.diagnose(self.index, Duration::ZERO);
-        let is_unsure =
-            |main: &&Verdict| main.diagnosis.is_finding() && main.confidence == Confidence::Low;
+        let is_unsure = |main: &&Verdict| {
+            main.diagnosis.is_finding() && main.confidence < main.diagnosis.act_from
+        };
         let Some(main) = report.main().filter(is_unsure) else {
             return report;
         };
-        match self.seen_alike(main) {
-            Duration::ZERO => report,
-            alike => self.cases.diagnose(self.index, alike),
-        }
+        let Some((alike, surest)) = self.seen_alike(main) else {
+            return report;
+        };
+        let together = self.cases.diagnose(self.index, alike);
+        let is_sure = |report: &Report| report.main().is_some_and(|main| !is_unsure(&main));
+        [surest, together]
+            .into_iter()
+            .find(is_sure)
+            .unwrap_or(report)
     }
 
-    /// How long its other connections were watched, of those that were seen longest, where each has
-    /// the same main verdict by itself; zero where one has another.
-    fn seen_alike(&self, main: &Verdict) -> Duration {
-        let mut others: Vec<(Duration, usize)> = self
-            .members
-            .iter()
-            .filter(|&&index| index != self.index)
+    /// How long its other connections were watched, of those that were seen longest, and their
+    /// surest answer, where each has the same main verdict by itself; `None` where one has another.
+    fn seen_alike(&self, main: &Verdict) -> Option<(Duration, Report)> {
+        let others = self.members.iter().filter(|&&index| index != self.index);
+        let mut others: Vec<(Duration, usize)> = others
             .map(|&index| (self.cases.facts[index].interval, index))
             .collect();
         others.sort_unstable_by(|a, b| b.cmp(a));
         let mut alike = Duration::ZERO;
+        let mut surest: Option<Report> = None;
+        let confidence = |report: &Report| report.main().map(|main| main.confidence);
         for (interval, index) in others.into_iter().take(ALIKE_MAX) {
-            // Of one that was hardly seen nothing is said.
             let report = self.cases.diagnose(index, Duration::ZERO);
             match report.main() {
                 Some(other) if other.diagnosis == main.diagnosis => alike += interval,
-                Some(_) => return Duration::ZERO,
-                None => {}
+                Some(_) => return None,
+                // Of one that was hardly seen nothing is said.
+                None => continue,
+            }
+            if surest.as_ref().and_then(confidence) < confidence(&report) {
+                surest = Some(report);
             }
         }
-        alike
+        surest.map(|surest| (alike, surest))
     }
 
     fn other(&self) -> Option<(&'c Cases<'r>, usize)> {

@@ -289,7 +289,7 @@ fn siblings_are_connections_of_the_same_process_on_the_same_side() {
 }
 
 /// A download over 150 ms that takes a small window in each round trip; the receiver's samples,
-/// each 25 ms. Its socket options were not read in time.
+/// each 25 ms. Of one that ends early the socket options were not read in time.
 fn download(port: u16, began_ms: u64, lasts_ms: u64, unread_bytes: u32) -> Track {
     let rtt = Duration::from_millis(150);
     let window_bytes = 6272;
@@ -350,14 +350,30 @@ fn short_connections_that_agree_are_as_good_as_a_long_one() {
         assert_eq!(main.as_deref(), Some(expected), "{:?}", report.unknown);
     };
     let capped = |port, began_ms| download(port, began_ms, 2000, 0);
+    let with_options = |track: Track| Track {
+        samples: track
+            .samples
+            .iter()
+            .map(|sample| {
+                Arc::new(FlowSample {
+                    rcvbuf_locked: Some(false),
+                    ..(*sample).clone()
+                })
+            })
+            .collect(),
+        ..track
+    };
     check(vec![capped(40_000, 0)], "tcp-rmem-max-cap Low x1");
-    let both = vec![capped(40_000, 0), capped(40_001, 2500)];
-    check(both, "tcp-rmem-max-cap Medium x2");
+    let shorter = with_options(download(40_001, 2500, 1500, 0));
+    let both = vec![capped(40_000, 0), shorter.clone()];
+    check(both, "tcp-rmem-max-cap High x2");
+    // Without the options it is not sure enough to act on, however many agree.
+    let without = vec![capped(40_000, 0), capped(40_001, 2500)];
+    check(without, "tcp-rmem-max-cap Low x2");
     // Of one that was hardly seen nothing is known; one with another answer is a doubt.
     let hardly = download(40_001, 2500, 100, 0);
     check(vec![capped(40_000, 0), hardly], "tcp-rmem-max-cap Low x2");
-    let other = download(40_001, 2500, 1800, 6000);
-    let third = capped(40_002, 4000);
-    let doubted = vec![capped(40_000, 0), other, third];
+    let other = download(40_002, 2500, 1800, 6000);
+    let doubted = vec![capped(40_000, 0), other, shorter];
     check(doubted, "tcp-rmem-max-cap Low x3");
 }

@@ -162,9 +162,11 @@ fn short_connections(seen: &Observables) -> Result<Workload, CannotKnow> {
     let per_s = per_s.unwrap_or(connections);
     let request = bytes(seen.up.bps, per_s);
     let response = bytes(seen.down.bps, per_s);
+    let Some(spent) = seen.response() else {
+        return Err(CannotKnow::Traffic);
+    };
+    let idle = 1.0 / per_s - spent;
     if request.0 as f64 > BURST_BYTES_MIN {
-        let spent = seen.response().ok_or(CannotKnow::Traffic)?;
-        let idle = 1.0 / per_s - spent;
         return Ok(Workload::Bursts {
             burst: request,
             idle: Duration::from_secs_f64(idle.max(0.0)),
