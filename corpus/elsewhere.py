@@ -220,7 +220,7 @@ SITUATIONS = [
         "real-sftp-100ms", program="ssh", rate="30mbit", rtt="90ms", **{**ROUTED, "warm_up": 7},
         prepare=(*SSHD, ("client", "truncate -s 8G big")), server=SHELL, settle=1,
         client=from_client(f"sh -c \"echo 'put big /dev/null' | sftp {TO_SSH} -q -b - root@$S\""),
-        why="an upload fills the path: sftp has 2 MB under way", watch=both(2222, FULL, TAKES),
+        why="an upload fills the path: sftp has 2 MB in flight", watch=both(2222, FULL, TAKES),
     ),
     Situation(
         "real-rsync-limit", program="rsync", rate="50mbit", rtt="30ms", **ROUTED,

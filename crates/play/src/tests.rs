@@ -79,7 +79,7 @@ fn every_packet_arrives_a_delay_later_or_is_lost() {
     let outcome = &variant["outcome"];
     let dropped = |way: &str| outcome[way]["dropped_segments"].as_u64().expect("a count");
     // A GSO packet loses some of its segments. A path keeps the order of packets, so that what was
-    // sent before one that arrived is lost, and the rest may be under way as the run ends.
+    // sent before one that arrived is lost, and the rest may be in flight as the run ends.
     let newest = |from_client: bool| {
         let arrived = packets.iter().filter(|packet| {
             packet["from_client"] == from_client && !packet["arrived_us"].is_null()
@@ -96,8 +96,8 @@ fn every_packet_arrives_a_delay_later_or_is_lost() {
             _ => packet["missing"].as_u64().expect("bytes").div_ceil(1448),
         };
         let way = usize::from(packet["from_client"] == true);
-        let may_be_under_way = packet["sent_us"].as_u64() > newest[way];
-        lost[usize::from(may_be_under_way)] += missing;
+        let may_be_in_flight = packet["sent_us"].as_u64() > newest[way];
+        lost[usize::from(may_be_in_flight)] += missing;
     }
     let [certain, open] = lost;
     let dropped = dropped("forward") + dropped("reverse");
