@@ -94,10 +94,17 @@ impl<'r> Client<'r> {
         let deadline = Clock.now() + 2 * self.remote.timeout;
         (0..super::connections(&self.spec.workload))
             .map(|_| {
-                if Clock.now() >= deadline || self.session.is_stopping() {
+                let address = self.remote.address;
+                if self.session.is_stopping() {
+                    return Err(self.session.take_failure().unwrap_or_else(|| {
+                        Error::Peer(format!(
+                            "the run with {address} was stopped before its connections were open"
+                        ))
+                    }));
+                }
+                if Clock.now() >= deadline {
                     return Err(Error::Peer(format!(
-                        "{} takes too long to answer its data connections",
-                        self.remote.address
+                        "{address} takes too long to answer its data connections"
                     )));
                 }
                 let stream = self.dial()?;

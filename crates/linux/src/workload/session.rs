@@ -121,6 +121,11 @@ impl Session {
         self.end(Ended::Stopped, Some(failure));
     }
 
+    /// Error that ended the run, once.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.lock().failure.take()
+    }
+
     /// Whether the end was reached or told.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
@@ -299,9 +304,8 @@ impl Session {
                 self.on_time(schedule, started, now);
             }
         }
-        let mut state = self.lock();
-        summary.ended = state.ended;
-        state.failure.take().map_or(Ok(summary), Err)
+        summary.ended = self.lock().ended;
+        self.take_failure().map_or(Ok(summary), Err)
     }
 
     fn end(&self, ended: Ended, failure: Option<Error>) {
