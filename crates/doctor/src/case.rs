@@ -418,17 +418,14 @@ impl<'c, 'r> Case<'c, 'r> {
     #[must_use]
     pub fn diagnose(&self) -> Report {
         let report = self.cases.diagnose(self.index, Duration::ZERO);
-        let is_unsure = |main: &&Verdict| {
-            main.diagnosis.is_finding() && main.confidence < main.diagnosis.act_from
-        };
-        let Some(main) = report.main().filter(is_unsure) else {
+        let Some(main) = report.main().filter(|main| main.is_unsure()) else {
             return report;
         };
         let Some((alike, surest)) = self.seen_alike(main) else {
             return report;
         };
         let together = self.cases.diagnose(self.index, alike);
-        let is_sure = |report: &Report| report.main().is_some_and(|main| !is_unsure(&main));
+        let is_sure = |report: &Report| report.main().is_some_and(|main| !main.is_unsure());
         [surest, together]
             .into_iter()
             .find(is_sure)

@@ -125,3 +125,67 @@ pub struct Verdict {
     /// Advice on the program or the path, or the reason why no TCP setting helps.
     pub remark: String,
 }
+
+impl Verdict {
+    /// Whether it is sure enough to act on.
+    #[must_use]
+    pub fn is_sure(&self) -> bool {
+        self.confidence >= self.diagnosis.act_from
+    }
+
+    /// Whether it is a finding that is sure enough to act on.
+    #[must_use]
+    pub fn is_actionable(&self) -> bool {
+        self.diagnosis.is_finding() && self.is_sure()
+    }
+
+    /// Whether it is a finding of which too little was seen to act on it: no answer, and no bill of
+    /// health.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        self.diagnosis.is_finding() && !self.is_sure()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::find_diagnosis;
+
+    /// What a diagnosis requires is its own: a wrong change of a buffer costs more than one of
+    /// Nagle's algorithm.
+    #[test]
+    fn a_finding_is_sure_where_its_diagnosis_says_so() {
+        let check = |id, confidence, [sure, actionable, unsure]: [bool; 3]| {
+            let verdict = Verdict {
+                diagnosis: find_diagnosis(id).expect("in the catalogue"),
+                limit: None,
+                share: 1.0,
+                held: None,
+                confidence,
+                evidence: Vec::new(),
+                saves: None,
+                next: None,
+                proposals: Vec::new(),
+                remark: String::new(),
+            };
+            let found = [
+                verdict.is_sure(),
+                verdict.is_actionable(),
+                verdict.is_unsure(),
+            ];
+            assert_eq!(found, [sure, actionable, unsure], "{id} {confidence:?}");
+        };
+        check("rcvbuf-locked", Confidence::High, [true, true, false]);
+        check("rcvbuf-locked", Confidence::Medium, [false, false, true]);
+        check(
+            "nagle-delack-stall",
+            Confidence::Medium,
+            [true, true, false],
+        );
+        check("nagle-delack-stall", Confidence::Low, [false, false, true]);
+        // No finding: nothing to act on, however sure.
+        check("app-limited", Confidence::High, [true, false, false]);
+        check("app-limited", Confidence::Low, [false, false, false]);
+    }
+}

@@ -417,7 +417,6 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 lasting::note(answered, look, (kept, done), subject)?;
             }
             let mut left = match answers.first() {
-                // A finding that is not sure is no answer, and no bill of health.
                 Some(first) if first.is_unsure() => Ending::NoVerdict,
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base::{FlowKey, Instant, Netns};
-use doctor::{Case, Cases, Confidence, Place, Recording, Report, Timeline, Track, Verdict};
+use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
 use crate::row::Rank;
 use crate::targets::{End, Ends};
@@ -265,17 +265,12 @@ impl Answered<'_, '_> {
     /// The main verdict, where it is a finding that is sure enough to act on.
     #[must_use]
     pub fn actionable(&self) -> Option<&Verdict> {
-        self.main().filter(|verdict| {
-            verdict.diagnosis.is_finding() && verdict.confidence >= verdict.diagnosis.act_from
-        })
+        self.main().filter(|verdict| verdict.is_actionable())
     }
 
     /// Whether its main verdict is a finding of which too little was seen to act on it.
     pub(crate) fn is_unsure(&self) -> bool {
-        self.actionable().is_none()
-            && self.main().is_some_and(|verdict| {
-                verdict.diagnosis.is_finding() && verdict.confidence == Confidence::Low
-            })
+        self.main().is_some_and(Verdict::is_unsure)
     }
 
     /// Whether its connections come and go: several were seen, or are known to have been.

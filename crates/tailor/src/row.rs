@@ -363,7 +363,7 @@ impl<const ON_HOST: bool> VerdictRow<ON_HOST> {
             held_s: None,
             confidence: verdict.confidence,
             consistent_with: false,
-            act: verdict.confidence >= verdict.diagnosis.act_from,
+            act: verdict.is_sure(),
             evidence: verdict.evidence.clone(),
             next: verdict.next.clone(),
             change: None,
