@@ -111,6 +111,13 @@ fn count(traffic: Traffic, gain: f64, runs: u64, answer: Answer) -> usize {
         .count()
 }
 
+/// Quantiles of the binomial distribution, computed by another program.
+#[test]
+fn bounds_leave_room_for_chance_and_no_more() {
+    let runs = [36, 50, 100, 203, 2000];
+    assert_eq!(runs.map(seeds::allowed), [4, 5, 7, 11, 61]);
+}
+
 #[test]
 fn of_two_hundred_changes_that_do_nothing_four_are_kept_at_most() {
     let mut all = 0;
@@ -209,8 +216,8 @@ fn where_the_old_state_cannot_come_back_it_is_looked_at_first() {
     assert_eq!(arms, [[Arm::A; 8], [Arm::B; 8]].concat());
 }
 
-/// How many of fifty changes are kept that multiply by `gain`, where A does not come back.
-fn kept_before_after(traffic: Traffic, gain: f64) -> usize {
+/// How many of `runs` changes are kept that multiply by `gain`, where A does not come back.
+fn kept_before_after(traffic: Traffic, gain: f64, runs: u64) -> usize {
     let first = seeds::first();
     let is_kept = |seed: &u64| {
         let mut source = Source::new(traffic, *seed);
@@ -224,20 +231,28 @@ fn kept_before_after(traffic: Traffic, gain: f64) -> usize {
             experiment.add(arm, measure);
         }
     };
-    (first..first + 50).filter(is_kept).count()
+    (first..first + runs).filter(is_kept).count()
 }
 
+/// Of 5000 useless changes under drifting traffic 78 were kept, so that one set of 25 draws of 50
+/// broke a bound of two.
 #[test]
 fn what_was_changing_before_the_change_is_no_gain() {
-    let useless = kept_before_after(Traffic::Drifting, 1.0);
-    assert!(useless <= 2, "{useless} of 50 useless changes are kept");
+    const RUNS: usize = 200;
+    let kept = |traffic, gain| kept_before_after(traffic, gain, RUNS as u64);
+    let useless = kept(Traffic::Drifting, 1.0);
+    println!("{useless} of {RUNS} useless changes kept");
+    assert!(useless <= seeds::allowed(RUNS), "{useless} are kept");
     for (traffic, gain) in [
         (Traffic::Steady, 1.3),
         (Traffic::Drifting, 2.5),
         (Traffic::Bursty, 8.0),
     ] {
-        let helpful = kept_before_after(traffic, gain);
-        assert!(helpful >= 48, "{traffic:?}: {helpful} of 50 are kept");
+        let undone = RUNS - kept(traffic, gain);
+        assert!(
+            undone <= seeds::allowed(RUNS),
+            "{traffic:?}: {undone} of {RUNS}"
+        );
     }
 }
 

@@ -86,17 +86,12 @@ fn kept(of: fn(u64, usize) -> KnownChange, seed: u64, runs: usize) -> usize {
     })
 }
 
-/// The bounds are those of 200 and of 100: two of a hundred.
-fn allowed(runs: usize) -> usize {
-    runs.div_ceil(50).max(1)
-}
-
 #[test]
 fn what_does_nothing_is_not_kept() {
     let runs = seeds::number("SIM_RUNS").map_or(36, |runs| runs as usize);
     let kept = kept(useless, seeds::first(), runs);
     println!("{kept} of {runs} useless changes kept");
-    assert!(kept <= allowed(runs), "{kept} of {runs}");
+    assert!(kept <= seeds::allowed(runs), "{kept} of {runs}");
 }
 
 #[test]
@@ -104,5 +99,5 @@ fn what_helps_is_not_undone() {
     let runs = seeds::number("SIM_RUNS").map_or(33, |runs| runs as usize / 2);
     let undone = runs - kept(helpful, seeds::first(), runs);
     println!("{undone} of {runs} helpful changes undone");
-    assert!(undone <= allowed(runs), "{undone} of {runs}");
+    assert!(undone <= seeds::allowed(runs), "{undone} of {runs}");
 }
