@@ -253,7 +253,7 @@ fn write_lines(target: &mut impl Write, text: &str) -> io::Result<()> {
 fn version_of(name: &str) -> u32 {
     match name {
         "fit" => 3,
-        "check" | "diagnose" | "lab-truth" | "predict" => 2,
+        "check" | "diagnose" | "lab-run" | "lab-truth" | "predict" => 2,
         _ => 1,
     }
 }

@@ -99,7 +99,7 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
         Some(1 | 3) if is_disturbed => {}
         code => panic!("{code:?}: {document:#}"),
     }
-    assert_eq!(document["schema"], "tcptailor/lab-run/1");
+    assert_eq!(document["schema"], "tcptailor/lab-run/2");
     assert_eq!(namespaces(pid), [""; 0]);
     let outcome = &document["outcomes"][0];
     check_keys(outcome, OUTCOME_KEYS);
@@ -123,8 +123,8 @@ fn a_run_on_the_kernel_is_a_document_and_leaves_nothing() {
         assert!(link["delivered"].as_u64() > Some(0), "{outcome:#}");
         check_keys(&link["lateness_us"], &["p50", "p99", "max"]);
     }
-    assert_eq!(document["claims"][0]["metric"], "response_p50_us");
-    assert!(document["claims"][0]["holds"].is_boolean() || outcome["usable"] == false);
+    assert_eq!(document["expectations"][0]["metric"], "response_p50_us");
+    assert!(document["expectations"][0]["passed"].is_boolean() || outcome["usable"] == false);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_run_in_virtual_time_is_the_same_document() {
     let output = run(&args);
     assert_eq!(output.status.code(), Some(0));
     let first = document(&output);
-    assert_eq!(first["schema"], "tcptailor/lab-run/1");
+    assert_eq!(first["schema"], "tcptailor/lab-run/2");
     let outcome = &first["outcomes"][0];
     check_keys(outcome, OUTCOME_KEYS);
     assert_eq!(outcome["engine"], "virtual");
@@ -189,7 +189,7 @@ fn a_run_in_virtual_time_is_the_same_document() {
     let median = outcome["response_us"]["p50"].as_u64();
     // A round trip, and the work of two hosts.
     assert!(median >= Some(210) && median <= Some(225), "{outcome:#}");
-    assert_eq!(first["claims"][0]["holds"], true);
+    assert_eq!(first["expectations"][0]["passed"], true);
     let again = document(&run(&args));
     assert_eq!(first["outcomes"], again["outcomes"], "the same seed");
 }

@@ -1,4 +1,4 @@
-//! Scenarios on an engine: every cell, several times, with what is claimed of them.
+//! Scenarios on an engine: every cell, several times, with what is expected of them.
 
 mod document;
 mod engine;
@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     };
     let document = Document::new(&scenario, &cells, &ran, shown);
     let told = if args.jsonl {
-        for why in document.failed_claims() {
+        for why in document.failed_expectations() {
             output.note(format!("expectation failed: {why}"));
         }
         output::unless_reader_left(lines)
@@ -208,7 +208,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     told?;
     Ok(if document.interrupted {
         Exit::Interrupted
-    } else if document.failed_claims().next().is_some() {
+    } else if document.failed_expectations().next().is_some() {
         if args.profile.is_some() || !args.set.is_empty() {
             output.note("the expectations are about the scenario without --set and --profile");
         }
@@ -382,12 +382,12 @@ fn wants_another_run(
 ) -> bool {
     let of_cell = ran.iter().filter(|ran| ran.cell == index);
     let outcomes: Vec<&Outcome> = of_cell.map(|ran| &ran.outcome).collect();
-    let claims = scenario.expectations.iter();
-    let claimed = claims
-        .filter(|claim| claim.applies_on(shown.engine.into()))
-        .filter(|claim| claim.needs(cell.variant.as_deref()))
-        .map(|claim| claim.metric);
-    let metrics = claimed.chain([Metric::GoodputBps, Metric::ResponseP50Us]);
+    let expectations = scenario.expectations.iter();
+    let expected = expectations
+        .filter(|expectation| expectation.applies_on(shown.engine.into()))
+        .filter(|expectation| expectation.needs(cell.variant.as_deref()))
+        .map(|expectation| expectation.metric);
+    let metrics = expected.chain([Metric::GoodputBps, Metric::ResponseP50Us]);
     let bounds = (scenario.runs as usize, shown.runs_max as usize);
     lab::wants_another_run(&outcomes, metrics, bounds)
 }

@@ -27,7 +27,7 @@ pub(super) struct Document {
     /// Processing times of virtual hosts; null in real time.
     pub(super) host_costs: Option<HostCosts>,
     pub(super) outcomes: Vec<OutcomeRow>,
-    pub(super) claims: Vec<ClaimRow>,
+    pub(super) expectations: Vec<ExpectationRow>,
 }
 
 /// How the runs were made, and what rows tell of them.
@@ -45,9 +45,9 @@ pub(super) struct Shown {
     pub(super) costs: Option<HostCosts>,
 }
 
-/// One claim about one cell, judged by its usable runs.
+/// One expectation about one cell, judged by its usable runs.
 #[derive(Debug, Serialize)]
-pub(super) struct ClaimRow {
+pub(super) struct ExpectationRow {
     pub(super) metric: Cow<'static, str>,
     pub(super) variant: Option<String>,
     /// The value is divided by that of this variant.
@@ -63,7 +63,7 @@ pub(super) struct ClaimRow {
     pub(super) value: Option<f64>,
     /// Null where no run was usable, or none of that which the value is divided by; or, with a
     /// sentence why, where the runs differ too much to tell.
-    pub(super) holds: Option<bool>,
+    pub(super) passed: Option<bool>,
     /// The problem or unknown, in one sentence.
     pub(super) why: Option<String>,
 }
@@ -71,24 +71,26 @@ pub(super) struct ClaimRow {
 impl Document {
     pub(super) fn new(scenario: &Scenario, cells: &[Cell], ran: &[Ran], shown: Shown) -> Self {
         let engine = shown.engine;
-        let needed = |claim: &Expectation| {
+        let needed = |expectation: &Expectation| {
             let of_file = shown.runs_of_file as usize;
-            runs_to_tell(engine.into(), of_file, claim.over.is_some())
+            runs_to_tell(engine.into(), of_file, expectation.over.is_some())
         };
         let outcomes = ran
             .iter()
             .map(|ran| row(scenario, &cells[ran.cell], ran, shown));
-        let claims = cells.iter().enumerate().flat_map(|(index, cell)| {
+        let expectations = cells.iter().enumerate().flat_map(|(index, cell)| {
             let about_it = scenario
                 .expectations
                 .iter()
-                .filter(|claim| claim.applies_to(cell.variant.as_deref()))
-                .filter(move |claim| claim.applies_on(engine.into()))
-                .filter(move |claim| {
+                .filter(|expectation| expectation.applies_to(cell.variant.as_deref()))
+                .filter(move |expectation| expectation.applies_on(engine.into()))
+                .filter(move |expectation| {
                     let costs = shown.costs.as_ref();
-                    costs.is_none_or(|costs| claim.applies_with(CostsOf::of(costs)))
+                    costs.is_none_or(|costs| expectation.applies_with(CostsOf::of(costs)))
                 });
-            about_it.map(move |claim| ClaimRow::new(claim, (cells, index), ran, needed(claim)))
+            about_it.map(move |expectation| {
+                ExpectationRow::new(expectation, (cells, index), ran, needed(expectation))
+            })
         });
         Self {
             scenario: scenario.name.clone(),
@@ -99,7 +101,7 @@ impl Document {
             host_costs: shown.costs,
             interrupted: interrupt::stopped(),
             outcomes: outcomes.collect(),
-            claims: claims.collect(),
+            expectations: expectations.collect(),
         }
     }
 
@@ -112,15 +114,18 @@ impl Document {
     }
 
     /// Failed expectations.
-    pub(super) fn failed_claims(&self) -> impl Iterator<Item = String> + '_ {
-        let failed = self.claims.iter().filter(|row| row.holds == Some(false));
-        failed.filter_map(ClaimRow::told)
+    pub(super) fn failed_expectations(&self) -> impl Iterator<Item = String> + '_ {
+        let failed = self
+            .expectations
+            .iter()
+            .filter(|row| row.passed == Some(false));
+        failed.filter_map(ExpectationRow::told)
     }
 
     /// Expectations that the results cannot decide.
-    pub(super) fn open_claims(&self) -> impl Iterator<Item = String> + '_ {
-        let open = self.claims.iter().filter(|row| row.holds.is_none());
-        open.filter_map(ClaimRow::told)
+    pub(super) fn open_expectations(&self) -> impl Iterator<Item = String> + '_ {
+        let open = self.expectations.iter().filter(|row| row.passed.is_none());
+        open.filter_map(ExpectationRow::told)
     }
 }
 
@@ -140,10 +145,10 @@ fn place_of(variant: &str, cell: &Cell, cells: &[Cell]) -> Option<usize> {
     cells.iter().position(is)
 }
 
-impl ClaimRow {
+impl ExpectationRow {
     /// Row of cell `index`; a verdict takes `needed` usable runs.
     fn new(
-        claim: &Expectation,
+        expectation: &Expectation,
         (cells, index): (&[Cell], usize),
         ran: &[Ran],
         needed: usize,
@@ -154,10 +159,13 @@ impl ClaimRow {
             of_cell.filter(|ran| ran.outcome.is_usable())
         };
         let values = |index: usize| -> Vec<f64> {
-            let measured = usable(index).filter_map(|ran| claim.metric.of(&ran.outcome));
+            let measured = usable(index).filter_map(|ran| expectation.metric.of(&ran.outcome));
             measured.collect()
         };
-        let base = claim.over.as_ref().map(|over| place_of(over, cell, cells));
+        let base = expectation
+            .over
+            .as_ref()
+            .map(|over| place_of(over, cell, cells));
         let is_known = |index: Option<usize>| index.is_some_and(|i| usable(i).next().is_some());
         let judged = (is_known(Some(index)) && base.is_none_or(is_known)).then(|| {
             let over = base.flatten().map(values);
@@ -165,20 +173,20 @@ impl ClaimRow {
             let usable = over
                 .as_ref()
                 .map_or(values.len(), |over| over.len().min(values.len()));
-            judge_claim(claim, &values, over.as_deref()).told_by(usable, needed)
+            judge_claim(expectation, &values, over.as_deref()).told_by(usable, needed)
         });
         let value = judged.as_ref().and_then(|judged| judged.spread.as_ref());
         Self {
-            metric: claim.metric.name(),
+            metric: expectation.metric.name(),
             variant: cell.variant.clone(),
-            over: claim.over.clone(),
+            over: expectation.over.clone(),
             axes: cell.axes.iter().cloned().collect(),
-            unit: claim.unit(),
-            min: claim.min,
-            max: claim.max,
-            reason: claim.reason.clone(),
+            unit: expectation.unit(),
+            min: expectation.min,
+            max: expectation.max,
+            reason: expectation.reason.clone(),
             value: value.map(|spread| spread.median),
-            holds: judged.as_ref().and_then(|judged| match judged.verdict {
+            passed: judged.as_ref().and_then(|judged| match judged.verdict {
                 Verdict::NotDistinguishable | Verdict::NotTested => None,
                 verdict => Some(verdict == Verdict::Holds),
             }),

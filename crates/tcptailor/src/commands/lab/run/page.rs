@@ -5,7 +5,7 @@ use lab::{Cell, Metric, Outcome, Scenario, stats};
 use page::sweep::{OVER, Observation, pictures};
 use page::{Page, Part, Range, Ranges, Section, Series, Table, Tone};
 
-use super::document::{ClaimRow, Document};
+use super::document::{Document, ExpectationRow};
 use super::{Engine, Ran, screen};
 use crate::commands::fit::screen::path as path_text;
 use crate::commands::lab::short_name;
@@ -13,7 +13,7 @@ use crate::output;
 
 /// Plots over time that stand open; more are folded away.
 const PLOTS_OPEN: usize = 3;
-/// Claims that stand open where all hold.
+/// Expectations that stand open where all pass.
 const CLAIMS_OPEN: usize = 8;
 /// Plots over time at most.
 const PLOTS_MAX: usize = 24;
@@ -73,7 +73,7 @@ pub(super) fn render(
         .parts
         .extend(pictures(&observations(&runs, engine)));
     sections[0].parts.extend(responses(&runs));
-    sections.extend(claims(document));
+    sections.extend(expectations(document));
     sections.extend(courses(&runs));
     sections.extend(doubts(&runs));
     page::render(&Page {
@@ -195,46 +195,59 @@ fn responses(runs: &[Runs<'_>]) -> Option<Part> {
 }
 
 /// An expectation of one metric of one cell, and its result.
-fn claim(claim: &ClaimRow) -> Vec<page::Cell> {
-    let name = page::number_name(claim.metric.as_ref());
-    let name = match &claim.over {
+fn expectation(expectation: &ExpectationRow) -> Vec<page::Cell> {
+    let name = page::number_name(expectation.metric.as_ref());
+    let name = match &expectation.over {
         Some(over) => format!("{name}{OVER}{over}"),
         None => name,
     };
-    let (tone, word) = match claim.holds {
+    let (tone, word) = match expectation.passed {
         Some(true) => (Tone::Good, "pass"),
         Some(false) => (Tone::Bad, "fail"),
-        None if claim.why.is_some() => (Tone::Doubt, "not distinguishable"),
+        None if expectation.why.is_some() => (Tone::Doubt, "not distinguishable"),
         None => (Tone::Muted, "no usable run"),
     };
     vec![
-        page::Cell::text(lab::cell_name(claim.variant.as_deref(), &claim.axes, ", ")),
+        page::Cell::text(lab::cell_name(
+            expectation.variant.as_deref(),
+            &expectation.axes,
+            ", ",
+        )),
         page::Cell::text(name),
-        page::Cell::number(claim.unit, claim.value),
-        page::Cell::text(show_bounds(claim.unit, claim.min, claim.max)),
-        page::Cell::text(claim.why.clone().unwrap_or_else(|| claim.reason.clone())),
+        page::Cell::number(expectation.unit, expectation.value),
+        page::Cell::text(show_bounds(
+            expectation.unit,
+            expectation.min,
+            expectation.max,
+        )),
+        page::Cell::text(
+            expectation
+                .why
+                .clone()
+                .unwrap_or_else(|| expectation.reason.clone()),
+        ),
         page::Cell::text(word).toned(tone),
     ]
 }
 
-fn claims(document: &Document) -> Option<Section> {
+fn expectations(document: &Document) -> Option<Section> {
     let head = ["cell", "metric", "value", "expected", "why", "result"];
     let table = Part::Table(Table {
         caption: String::new(),
         head: head.map(Into::into).into(),
-        rows: document.claims.iter().map(claim).collect(),
+        rows: document.expectations.iter().map(expectation).collect(),
     });
     let all_hold = document
-        .claims
+        .expectations
         .iter()
-        .all(|claim| claim.holds == Some(true));
-    let part = match document.claims.len() {
+        .all(|expectation| expectation.passed == Some(true));
+    let part = match document.expectations.len() {
         many if many > CLAIMS_OPEN && all_hold => {
             Part::Fold(format!("{many} expectations, all passed"), vec![table])
         }
         _ => table,
     };
-    (!document.claims.is_empty()).then(|| Section {
+    (!document.expectations.is_empty()).then(|| Section {
         title: "Expectations".into(),
         parts: vec![part],
     })
@@ -303,14 +316,14 @@ mod tests {
 
     /// Expectations of the second variant are ratios to the first.
     fn scenario() -> Scenario {
-        let claims = r#"
+        let expectations = r#"
 [[expect]]
 metric = "goodput_bps"
 variant = "fast"
 over = "slow"
 min = "1.5"
 "#;
-        let text = SCENARIO.to_owned() + claims;
+        let text = SCENARIO.to_owned() + expectations;
         Scenario::parse("example.toml", &text).expect("a scenario")
     }
 

@@ -1,4 +1,4 @@
-//! The answer for people: a row per cell, doubts and broken claims below.
+//! The answer for people: a row per cell, doubts and failed expectations below.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ pub(super) fn render(
     let mut text = heading(scenario, cells, document);
     text.push_str(&table(scenario, &rows));
     caveats(&mut text, scenario, &rows);
-    claims(&mut text, document);
+    expectations(&mut text, document);
     if document.interrupted {
         text.push_str("\ninterrupted: not all runs were made\n");
     }
@@ -260,22 +260,25 @@ fn caveats(text: &mut String, scenario: &Scenario, rows: &[Runs<'_>]) {
     }
 }
 
-fn claims(text: &mut String, document: &Document) {
+fn expectations(text: &mut String, document: &Document) {
     let red = output::Paint::color(anstyle::AnsiColor::Red);
-    let judged = document.claims.iter().filter_map(|claim| claim.holds);
-    let (held, failed): (Vec<bool>, Vec<bool>) = judged.partition(|holds| *holds);
-    let unjudged = document.claims.len() - held.len() - failed.len();
-    if document.claims.is_empty() {
+    let judged = document
+        .expectations
+        .iter()
+        .filter_map(|expectation| expectation.passed);
+    let (held, failed): (Vec<bool>, Vec<bool>) = judged.partition(|passed| *passed);
+    let unjudged = document.expectations.len() - held.len() - failed.len();
+    if document.expectations.is_empty() {
         return;
     }
     text.push('\n');
-    for why in document.failed_claims() {
+    for why in document.failed_expectations() {
         writeln!(text, "{red}expectation failed{red:#}: {why}").expect("a String grows");
     }
-    for why in document.open_claims() {
+    for why in document.open_expectations() {
         writeln!(text, "expectation not distinguishable: {why}").expect("a String grows");
     }
-    let all = document.claims.len();
+    let all = document.expectations.len();
     write!(text, "expectations passed: {} of {all}", held.len()).expect("a String grows");
     if unjudged > 0 {
         write!(text, ", {unjudged} not judged").expect("a String grows");

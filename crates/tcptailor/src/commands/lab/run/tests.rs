@@ -113,7 +113,7 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
     assert_eq!(words.join(" "), expected, "{screen}");
     assert_eq!(line(&screen, "90").trim(), "90 %", "{screen}");
     assert!(screen.contains("expectations passed: 2 of 2"), "{screen}");
-    assert!(document.failed_claims().next().is_none());
+    assert!(document.failed_expectations().next().is_none());
     assert!(!screen.contains("CAVEAT"), "{screen}");
     for line in screen.lines() {
         assert!(line.chars().count() <= 100, "{line}");
@@ -121,10 +121,10 @@ fn a_cell_is_a_row_of_medians_with_a_range() {
 }
 
 #[test]
-fn one_run_in_real_time_of_several_settles_no_claim() {
+fn one_run_in_real_time_of_several_settles_no_expectation() {
     let scenario = Scenario::parse("example.toml", SCENARIO).expect("a scenario");
     let cells = scenario.trials();
-    let claims = |engine: Engine, runs: usize| {
+    let expectations = |engine: Engine, runs: usize| {
         let runs = |mbit: u64| vec![outcome(mbit, &[]); runs];
         let shown = document::Shown {
             engine,
@@ -133,22 +133,23 @@ fn one_run_in_real_time_of_several_settles_no_claim() {
         };
         let ran = ran([runs(4), runs(9)]);
         let document = Document::new(&scenario, &cells, &ran, shown);
-        let claims = document.claims.iter();
-        let claims: Vec<Option<bool>> = claims.map(|claim| claim.holds).collect();
+        let expectations = document.expectations.iter();
+        let expectations: Vec<Option<bool>> =
+            expectations.map(|expectation| expectation.passed).collect();
         (
-            claims,
-            document.open_claims().collect::<Vec<_>>().join("\n"),
+            expectations,
+            document.open_expectations().collect::<Vec<_>>().join("\n"),
         )
     };
-    let (one, why) = claims(Engine::Kernel, 1);
+    let (one, why) = expectations(Engine::Kernel, 1);
     assert!(
         !one.is_empty() && one.iter().all(Option::is_none),
         "{one:?}"
     );
     assert!(why.contains("it takes 2 to tell from chance"), "{why}");
-    let (two, _) = claims(Engine::Kernel, 2);
-    assert!(two.iter().all(|holds| *holds == Some(true)), "{two:?}");
-    let (virtually, _) = claims(Engine::Virtual, 1);
+    let (two, _) = expectations(Engine::Kernel, 2);
+    assert!(two.iter().all(|passed| *passed == Some(true)), "{two:?}");
+    let (virtually, _) = expectations(Engine::Virtual, 1);
     assert_eq!(virtually, two);
 }
 
@@ -171,8 +172,12 @@ fn runs_that_must_not_be_used_are_marked_and_left_out() {
     assert!(line(&screen, "! no usable run").contains("not judged"));
     assert!(screen.contains("99 % of packets within 900 us"), "{screen}");
     assert!(!screen.contains("150 us"), "the worst is told: {screen}");
-    let holds: Vec<Option<bool>> = document.claims.iter().map(|claim| claim.holds).collect();
-    assert_eq!(holds, [Some(true), None]);
+    let passed: Vec<Option<bool>> = document
+        .expectations
+        .iter()
+        .map(|expectation| expectation.passed)
+        .collect();
+    assert_eq!(passed, [Some(true), None]);
     assert!(screen.contains("1 of 2, 1 not judged"), "{screen}");
     let json = serde_json::to_value(&document).expect("plain data");
     assert_eq!(json["outcomes"][1]["usable"], false);
@@ -181,7 +186,7 @@ fn runs_that_must_not_be_used_are_marked_and_left_out() {
 #[test]
 fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
     let (screen, document) = shown([vec![outcome(7, &[])], vec![outcome(200, &[])]]);
-    let failed: Vec<String> = document.failed_claims().collect();
+    let failed: Vec<String> = document.failed_expectations().collect();
     assert_eq!(
         failed,
         [
@@ -191,15 +196,15 @@ fn a_broken_claim_is_told_with_its_cell_and_its_reason() {
     );
     let told = line(&screen, "expectation failed: slow");
     assert!(told.ends_with("(it is slow)"), "{screen}");
-    assert_eq!(document.claims[0].value, Some(7e6));
+    assert_eq!(document.expectations[0].value, Some(7e6));
 }
 
 #[test]
 fn a_claim_that_chance_may_have_broken_is_told_and_does_not_fail() {
     let slow = [4, 6, 7].map(|mbit| outcome(mbit, &[])).to_vec();
     let (screen, document) = shown([slow, vec![outcome(9, &[])]]);
-    assert_eq!(document.failed_claims().count(), 0);
-    assert_eq!(document.claims[0].holds, None);
+    assert_eq!(document.failed_expectations().count(), 0);
+    assert_eq!(document.expectations[0].passed, None);
     let told = line(
         &screen,
         "expectation not distinguishable: slow: goodput_bps is 6.00 Mbit/s",
