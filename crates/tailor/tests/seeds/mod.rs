@@ -19,9 +19,9 @@ pub(crate) fn first() -> u64 {
     })
 }
 
-/// Wrong answers that `runs` draws may show where at most two of a hundred are wrong. Of draws that
-/// keep to that exactly, one set of a thousand shows more: a test of a promised rate must fail where
-/// the rate is broken, and not where a few draws were unlucky.
+/// Wrong answers that `runs` draws may show where at most two of a hundred are wrong. Of draws with
+/// just that rate, one set of a thousand shows more: a test of a promised rate must fail where the
+/// rate is broken, and not where a few draws were unlucky.
 pub(crate) fn allowed(runs: usize) -> usize {
     const RATE: f64 = 0.02;
     const BY_CHANCE: f64 = 1e-3;
