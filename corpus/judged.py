@@ -16,14 +16,14 @@ from shaped import TWO_MOVES
 PY = "$PY $H/programs_judged/judged.py"
 GO = (("server", "go build -o $W/judged $H/programs_judged/judged.go"),)
 JAVA = (("server", "javac -d $W $H/programs_judged/Judged.java"),)
-FTPD = (("server", "exec $PY -m pyftpdlib -w -p 2121 -r 30000-30000 -d $W"),)
+FTPD = (("server", f"exec {PY} ftp 2121 30000 $W"),)
 GET = from_client("curl -so /dev/null --disable-epsv ftp://$S:2121/big")
 PUT = (("client", "sleep 0.3; exec curl -sT - --disable-epsv ftp://$S:2121/got < /dev/zero"),)
 MOSQUITTO = (("server", "printf 'listener 1883\\nallow_anonymous true\\n' > m.conf; "
                         "exec mosquitto -c m.conf"),)
 WINDOW = fault("rcvbuf-locked", "peer-window", "window-scaling-off")
 LOSS_SEEN = healthy(*TAKES.accept, also=("random-loss",))
-TO_SSH = "-o sftp.command='" + SSH + " root@$S -s sftp'"
+TO_SSH = "-o \"sftp.command=" + SSH + " root@$S -s sftp\""
 
 
 def pages(count, think):

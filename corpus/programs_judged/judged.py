@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients and servers with packages of PyPI: asyncpg, CherryPy, paho-mqtt.
+"""Clients and servers with packages of PyPI: asyncpg, CherryPy, paho-mqtt, pyftpdlib.
 
 `judged.py NAME ARGUMENT...`; each function says what its arguments are.
 """
@@ -35,6 +35,17 @@ def pages(port, count, think):
     cherrypy.config.update({"server.socket_host": "0.0.0.0", "server.socket_port": int(port),
                             "server.thread_pool": 30, "log.screen": False})
     cherrypy.quickstart(Pages())
+
+
+def ftp(port, passive, folder):
+    """pyftpdlib: anyone may read and write, over one passive port."""
+    from pyftpdlib import authorizers, handlers, servers
+
+    users = authorizers.DummyAuthorizer()
+    users.add_anonymous(folder, perm="elrw")
+    handlers.FTPHandler.authorizer = users
+    handlers.FTPHandler.passive_ports = [int(passive)]
+    servers.FTPServer(("0.0.0.0", int(port)), handlers.FTPHandler).serve_forever()
 
 
 def publish(host, count, pause, qos):
