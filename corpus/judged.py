@@ -5,7 +5,8 @@ Labels were written down before any of them was run. They are captured at both e
 """
 
 from commands import FILES, NGINX, SSHD
-from elsewhere import (HELD_BACK, ROUTED, SHELL, SHORT_QUEUE, SINK, SOURCE, SSH, down, queue)
+from elsewhere import (HELD_BACK, ROUTED, SHELL, SHORT_QUEUE, SINK, SOURCE, SSH, TAKE, down, push,
+                       queue)
 from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
@@ -195,5 +196,45 @@ SITUATIONS = [
         server=ANSWER_128, client=from_client("$W/judged pieces $S:5000"),
         why="two pieces in two writes with Nagle's algorithm, then a read",
         watch=both(5000, STALLS, STALLS),
+    ),
+]
+
+BLOATED = healthy(*TAKES.accept, also=("bufferbloat",))
+RESTARTED = healthy(*TAKES.accept, also=("slow-start-after-idle",))
+# Of what was mended with those above: run once, afterwards.
+SITUATIONS += [
+    Situation(
+        "judged-again-paho", program="paho", rate="70mbit", rtt="110ms", **{**ROUTED, "look": 13},
+        server=MOSQUITTO, settle=1, client=from_client(f"{PY} publish $S 500000 2 0"),
+        why="500 kB each 2 s over 110 ms: the window restarts after each pause",
+        watch=both(1883, RESTARTS, RESTARTED),
+    ),
+    Situation(
+        "judged-again-asyncio", rate="60mbit", rtt="70ms", **{**ROUTED, "look": 13},
+        server=push(600_000, 1.8), client=TAKE,
+        why="600 kB each 1.8 s over 70 ms: the window restarts after each pause",
+        watch=down(5000, RESTARTS, RESTARTED),
+    ),
+    Situation(
+        "judged-again-kept", program="paho", rate="80mbit", rtt="90ms", **{**ROUTED, "look": 13},
+        prepare=(sysctl("client", "net.ipv4.tcp_slow_start_after_idle=0"),),
+        server=MOSQUITTO, settle=1, client=from_client(f"{PY} publish $S 700000 2.5 0"),
+        why="700 kB each 2.5 s over 90 ms, and the window is kept over pauses",
+        watch=both(1883, PACED, HELD_BACK),
+    ),
+    Situation(
+        "judged-again-own-queue", program="socat", rate="200mbit", rtt="20ms", queue="2000p",
+        **{**ROUTED, "warm_up": 9},
+        prepare=(("client", "tc qdisc replace dev lab0 root tbf rate 8mbit burst 20kb limit 600kb"),),
+        server=SINK, client=SOURCE, why="an upload over 8 Mbit/s of its own interface, whose queue "
+                                        "holds 600 ms",
+        watch=both(5000, fault("bufferbloat", also=("local-qdisc-drops",)), BLOATED),
+    ),
+    Situation(
+        "judged-again-router-queue", program="pyftpdlib", rate="200mbit", rtt="30ms",
+        queue="2000p", **{**ROUTED, "warm_up": 9}, prepare=(*FILES, *queue("lab0", "10mbit", 400)),
+        server=FTPD, settle=1, client=GET,
+        why="a download over 10 Mbit/s with a queue of 400 packets, 480 ms",
+        watch=down(30000, fault("bufferbloat"), BLOATED),
     ),
 ]
