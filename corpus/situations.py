@@ -30,6 +30,7 @@ import fresh
 import further
 import harder
 import hosts
+import judged
 import midway
 import packages
 import seeming
@@ -43,7 +44,7 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
               *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS,
-              *fitting.SITUATIONS, *elsewhere.SITUATIONS]
+              *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS}

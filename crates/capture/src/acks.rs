@@ -49,6 +49,11 @@ pub(crate) struct Near {
     latest: Option<Duration>,
     /// The newest timestamp that was sent to it.
     newest: Option<u32>,
+    /// For how long, at least, the newest of a stream took as packets show that left the end before
+    /// it had the timestamp, and passed the capture after it.
+    shown: Duration,
+    /// ... and so far for the present one.
+    shown_so_far: Duration,
     /// A timestamp that was sent to it, and when; whether with payload, which is answered.
     probe: Option<(u32, Instant)>,
     asks: bool,
@@ -63,6 +68,12 @@ impl Near {
     /// From the capture to the end and back, as things are at `now`.
     pub(crate) fn delay(&self, now: Instant) -> Duration {
         let min = self.min.unwrap_or_default();
+        if let Some(queued) = self
+            .queued()
+            .filter(|queued| now.since(self.measured) < *queued * 4)
+        {
+            return queued;
+        }
         if min < HERE {
             return Duration::ZERO;
         }
@@ -73,7 +84,17 @@ impl Near {
 
     /// How long it took last, where that is known and the capture is not at the end.
     pub(crate) fn latest(&self) -> Option<Duration> {
-        self.latest.filter(|_| self.min >= Some(HERE))
+        self.latest
+            .filter(|_| self.min >= Some(HERE) || self.queued().is_some())
+    }
+
+    /// How long it took last, where that is a long queue of the end's own interface or of a router
+    /// next to it, behind which the capture is: what left before, and came after, shows that no
+    /// window held it back.
+    fn queued(&self) -> Option<Duration> {
+        let most = self.min?.max(HERE) * QUEUED_MAX;
+        let latest = self.latest.filter(|latest| *latest > most)?;
+        (self.shown >= latest / 2).then_some(latest)
     }
 
     /// Whether its packets say which ones of the other end it has.
@@ -109,8 +130,12 @@ impl Near {
             return;
         };
         if is_before(echo, stamp) {
+            if answer != Answer::Kernel {
+                self.shown_so_far = at.since(sent);
+            }
             return;
         }
+        let shown = core::mem::take(&mut self.shown_so_far);
         self.echoes = true;
         self.probe = None;
         let sample = at.since(sent);
@@ -126,7 +151,7 @@ impl Near {
             self.recent[0] = Some(self.recent[0].map_or(sample, |known| known.min(sample)));
             self.count += 1;
             self.measured = at;
-            self.latest = Some(sample);
+            (self.latest, self.shown) = (Some(sample), shown);
         }
     }
 }
@@ -186,5 +211,51 @@ impl Underway {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.acks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    /// An end 20 us away, whose packets pass the capture each 10 ms; each echoes what had come to
+    /// the end this long before.
+    fn near(queue: Duration) -> Near {
+        let mut near = Near::default();
+        near.sample(Duration::from_micros(20));
+        for time in 0..200_u32 {
+            let now = Instant::ZERO + MILLI * 10 * time;
+            let echo = (MILLI * 10 * time).saturating_sub(queue).as_millis() as u32;
+            near.heard(now, echo, Answer::Stream);
+            near.sent_to(now, MILLI.as_millis() as u32 * 10 * time, false);
+        }
+        near
+    }
+
+    #[test]
+    fn a_queue_between_the_end_and_the_capture_counts() {
+        let now = Instant::ZERO + MILLI * 2000;
+        let delay = near(MILLI * 300).delay(now);
+        assert!((MILLI * 290..MILLI * 320).contains(&delay), "{delay:?}");
+        assert_eq!(near(Duration::ZERO).delay(now), Duration::ZERO);
+    }
+
+    /// An end that sends nothing for a while, and then echoes the newest, was held back.
+    #[test]
+    fn an_end_that_sends_nothing_is_no_queue() {
+        let mut near = Near::default();
+        near.sample(Duration::from_micros(20));
+        for time in 0..50_u32 {
+            let now = Instant::ZERO + MILLI * 300 * time;
+            near.heard(now, time * 300, Answer::Stream);
+            for ack in 1..30 {
+                near.sent_to(now + MILLI * ack, time * 300 + ack, false);
+            }
+        }
+        let now = Instant::ZERO + MILLI * 300 * 50;
+        assert_eq!(near.delay(now), Duration::ZERO);
+        assert_eq!(near.latest(), None);
     }
 }

@@ -9,7 +9,8 @@ use core::time::Duration;
 use super::application::unanswered_share;
 use super::startup::shown_rate;
 use super::thresholds::{
-    RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE, RESTART_TIME, TRAIN_TIME,
+    INITIAL_WINDOW_PKTS, RESTART_COST, RESTART_COST_OF_STREAM, RESTART_SHARE, RESTART_TIME,
+    TRAIN_TIME,
 };
 use crate::timeline::{Burst, Timeline, is_idle};
 use crate::view::View;
@@ -142,7 +143,8 @@ impl<'t> Begun<'t> {
 
     /// Windows before and after the pause where they show a restart. The kernel resets the window
     /// with the first write behind it, so that a look at the pause still shows the one before;
-    /// what a capture shows is what was in flight.
+    /// what a capture shows is what was in flight. The first look at a burst may come late: the
+    /// window has grown by what was acknowledged since (RFC 5681 section 3.1).
     fn restart(&self) -> Option<(u32, u32)> {
         let of_pause = || match self.quiet.source {
             Source::Capture => None,
@@ -150,7 +152,19 @@ impl<'t> Begun<'t> {
         };
         let of_burst = self.earlier.and_then(|burst| burst.cwnd_max_pkts);
         let (before, after) = (of_burst.or_else(of_pause)?, self.begin.cwnd_pkts?);
-        (f64::from(after) <= f64::from(before) * RESTART_SHARE).then_some((before, after))
+        let is_reset = f64::from(after) <= f64::from(before) * RESTART_SHARE;
+        is_reset.then(|| (before, self.window_of_start(after)))
+    }
+
+    /// The window with which the burst began, from that at its first look.
+    fn window_of_start(&self, window: u32) -> u32 {
+        let grown = || {
+            let (from, to) = (self.quiet.bytes_acked?, self.begin.bytes_acked?);
+            let mss = u64::from(self.begin.snd_mss_bytes?);
+            u32::try_from(to.checked_sub(from)? / mss).ok()
+        };
+        let first = window.min(INITIAL_WINDOW_PKTS as u32);
+        window.saturating_sub(grown().unwrap_or(0)).max(first)
     }
 }
 
@@ -246,6 +260,11 @@ mod tests {
     /// A look of 4 s that begins `from` milliseconds into traffic of 400 segments each 2.5 s, over
     /// 80 Mbit/s and 100 ms: the window is 10 segments behind each pause, and doubles.
     fn look(from: u64) -> Timeline {
+        look_late(from, 0)
+    }
+
+    /// The same where no look falls into the first so many milliseconds of a burst.
+    fn look_late(from: u64, late: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
             remote: ([10, 0, 0, 2], 5001).into(),
@@ -254,6 +273,9 @@ mod tests {
         for look in 0..400 {
             let now = from + 10 * look;
             let (burst, phase) = (now / 2500, now % 2500);
+            if phase < late {
+                continue;
+            }
             let (round, into) = (phase / ROUND_TRIP, phase % ROUND_TRIP);
             let before = |round: u64| (10 * ((1 << round.min(6)) - 1)).min(400);
             // 7 segments a millisecond.
@@ -274,6 +296,17 @@ mod tests {
             });
         }
         timeline
+    }
+
+    #[test]
+    fn a_late_look_tells_the_window_behind_the_pause() {
+        for late in [0, 60, 130, 230] {
+            let timeline = look_late(700, late);
+            let seen = Observation::of(&timeline);
+            let read = Restarts::read(&crate::observation::sender_view(&seen), 1);
+            let read = read.unwrap_or_else(|| panic!("{late}: no restart"));
+            assert_eq!((read.before, read.after), (410, 10), "{late} ms late");
+        }
     }
 
     #[test]
