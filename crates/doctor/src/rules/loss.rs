@@ -7,16 +7,17 @@ use super::draft::{BothEnds, Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::path::{path_full, policed, retransmissions_overtaken};
 use super::steady::{
-    arrives_at_one_rate, by_chance, drops_at_one_rate, drops_behind_queue, drops_large_windows,
-    mean_and_variance, windows_of_losses,
+    arrives_at_one_rate, bound_of, by_chance, drops_at_one_rate, drops_behind_queue,
+    drops_large_windows, mean_and_variance, windows_of_losses,
 };
 use super::thresholds::{
-    COME_TOGETHER, CUT, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO, LATE_SHARE,
-    LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES, NO_QUEUE,
-    NO_QUEUE_SLACK, NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN, OVERTAKEN_RETRANSMISSIONS,
-    QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, RANDOM_RATE, RESPONSE_SLACK, SEGMENTS_PER_PACKET,
-    SHORT_QUEUE_RATE, SMALLEST_THRESHOLD, SPURIOUS_SHARE, STALL_PKTS_OUT, STEADY_CUTS,
-    STEADY_CUTS_MAYBE, USUAL_TXQUEUELEN, WINDOW_QUEUE_SEGMENTS,
+    COME_TOGETHER, CUT, CUT_SEGMENTS, CUTS, FULL_SHARE, LARGE_WINDOWS_MAYBE, LATE_OF_RTO,
+    LATE_SHARE, LOCAL_DROP_SHARE, LOSS_SHARE, MIN_LOCAL_DROPS, MIN_RETRANSMISSIONS, MIN_SAMPLES,
+    NO_QUEUE, NO_QUEUE_SLACK, NO_QUEUE_VOTES, NO_THRESHOLD, OVERTAKEN_IN_VAIN,
+    OVERTAKEN_RETRANSMISSIONS, QUEUE_CORRELATION, QUEUE_DELAY, QUEUE_SPREAD, RANDOM_RATE,
+    RESPONSE_SLACK, SEGMENTS_PER_PACKET, SHORT_QUEUE_RATE, SMALLEST_THRESHOLD, SPURIOUS_SHARE,
+    STALL_PKTS_OUT, STEADY_CUTS, STEADY_CUTS_MAYBE, STEADY_CUTS_SURE, USUAL_TXQUEUELEN,
+    WINDOW_QUEUE_SEGMENTS,
 };
 use crate::host_timeline::LinkDrops;
 use crate::timeline::{Timeline, cwnd_room_pkts};
@@ -96,7 +97,22 @@ impl WindowCuts {
     /// path drops at one rate. The smallest threshold that there is tells nothing of the path:
     /// every small window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
-        let steady = |sizes: &[f64]| sizes.len() >= CUTS && deviation_of(sizes) < STEADY_CUTS;
+        self.deviate_below(|_| STEADY_CUTS)
+    }
+
+    /// As [`Self::are_at_one_size`], where so many random losses would hardly do so by chance. Those
+    /// of a window of few segments would: it grows by one segment between them.
+    pub(crate) fn are_surely_at_one_size(&self) -> bool {
+        let has_sizes = self.mean() >= CUT_SEGMENTS;
+        has_sizes
+            && self.deviate_below(|count| bound_of(count - CUTS, &STEADY_CUTS_SURE, STEADY_CUTS))
+    }
+
+    /// Whether the sizes, or those behind the beginning of the connection, deviate by less than the
+    /// bound for their number.
+    fn deviate_below(&self, bound: impl Fn(usize) -> f64) -> bool {
+        let steady =
+            |sizes: &[f64]| sizes.len() >= CUTS && deviation_of(sizes) < bound(sizes.len());
         let is_small = self.mean() <= SMALLEST_THRESHOLD;
         !is_small && (steady(&self.sizes) || steady(&self.sizes[self.of_start..]))
     }
@@ -605,6 +621,24 @@ mod tests {
             });
         }
         timeline
+    }
+
+    #[test]
+    fn few_cuts_and_small_ones_are_at_one_size_by_chance() {
+        let check = |sizes: &[f64], (maybe, sure): (bool, bool)| {
+            let cuts = WindowCuts {
+                sizes: sizes.to_vec(),
+                of_start: 0,
+            };
+            let found = (cuts.are_at_one_size(), cuts.are_surely_at_one_size());
+            assert_eq!(found, (maybe, sure), "{sizes:?}");
+        };
+        // They deviate by 0.02, 0.05 and 0.05 of their mean.
+        check(&[40.0, 41.0, 40.0, 39.0], (true, true));
+        check(&[40.0, 43.0, 40.0, 38.0], (true, false));
+        check(&[40.0, 43.0, 40.0, 38.0, 43.0, 40.0, 38.0], (true, true));
+        check(&[6.0; 7], (true, false));
+        check(&[40.0, 60.0, 45.0, 30.0], (false, false));
     }
 
     /// The start of a connection is the first quarter of a watch that saw it, and nothing of one

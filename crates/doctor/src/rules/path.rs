@@ -9,8 +9,8 @@ use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window, losses_come_together};
 use super::small_writes::of_all_time;
 use super::steady::{
-    arrives_at_one_rate, arrives_steadily, drops_at_one_rate, drops_behind_queue,
-    drops_large_windows, losses_behind_queue, round_trips_follow_window, round_trips_probe,
+    arrives_at_one_rate, arrives_steadily, drops_behind_queue, drops_large_windows,
+    drops_surely_at_one_rate, losses_behind_queue, round_trips_follow_window, round_trips_probe,
 };
 use super::thresholds::{
     CAUGHT_UP, DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
@@ -528,8 +528,10 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     }
     let cuts = WindowCuts::of(sender);
     // A flow that filled the path once and loses packets since then leaves it idle most of the
-    // time, though its longest round trips are those of its largest windows.
-    if cuts.follow_a_queue(sender) && !falls_short(view) && !view.acks_pause() {
+    // time, though its longest round trips are those of its largest windows. A small window's
+    // round trips are those of its delayed ACKs.
+    let may_follow = !falls_short(view) && !view.acks_pause() && !has_small_window(sender);
+    if may_follow && cuts.follow_a_queue(sender) {
         let shown = "the RTT grows with the window".into();
         return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
     }
@@ -555,7 +557,7 @@ fn behind_drops(sender: &Timeline) -> Option<Sign> {
 }
 
 fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
-    cuts.are_at_one_size().then(|| {
+    cuts.are_surely_at_one_size().then(|| {
         let shown = format!(
             "cut {} at {} each",
             human::count(cuts.sizes.len() as u64, "time"),
@@ -570,7 +572,7 @@ fn cuts_at_one_size(cuts: &WindowCuts) -> Option<Sign> {
 }
 
 fn losses_at_one_rate(view: &View<'_>) -> Option<Sign> {
-    let (losses, spread) = drops_at_one_rate(view)?;
+    let (losses, spread) = drops_surely_at_one_rate(view)?;
     let shown = format!(
         "within {} from one to the next of {losses} losses",
         human::share(spread)

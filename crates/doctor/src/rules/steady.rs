@@ -13,10 +13,10 @@ use base::{CongestionState, FlowSample, Instant, Source};
 use super::loss::start_ends;
 use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
-    FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_TOGETHER_RTTS, LOST_TOGETHER, MIN_SAMPLES,
-    ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT, PROBING_CORRELATION, PROBING_CYCLE,
-    PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK, QUEUE_GAPS, QUEUE_LOSS_RANK,
-    STEADY_STEP, STEADY_STEPS,
+    FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_SPREAD_SURE, LOSSES_TOGETHER_RTTS,
+    LOST_TOGETHER, MIN_SAMPLES, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
+    PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK,
+    QUEUE_GAPS, QUEUE_LOSS_RANK, STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -317,6 +317,23 @@ pub(crate) fn losses_behind_queue(view: &View<'_>) -> Option<(usize, f64)> {
     let (mean, _) = mean_and_variance(&shares);
     let enough = others.len() >= MIN_SAMPLES && shares.len() >= ONE_RATE_LOSSES;
     (enough && mean >= QUEUE_LOSS_RANK).then_some((shares.len(), mean))
+}
+
+/// As [`drops_at_one_rate`], where so few random losses would hardly come at one rate by chance.
+/// Those that take several segments at a time are seldom random.
+pub(crate) fn drops_surely_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
+    let is_sure = |(losses, spread): &(usize, f64)| {
+        let bound = |more| bound_of(more, &LOSSES_SPREAD_SURE, LOSSES_SPREAD);
+        losses
+            .checked_sub(ONE_RATE_LOSSES)
+            .is_none_or(|more| *spread <= bound(more))
+    };
+    drops_at_one_rate(view).filter(is_sure)
+}
+
+/// The bound for this many more than the least number, or the one for many.
+pub(crate) fn bound_of(more: usize, few: &[f64], many: f64) -> f64 {
+    few.get(more).copied().unwrap_or(many)
 }
 
 /// What the mean of this many shares is by chance at most: it deviates by less, the more there are.

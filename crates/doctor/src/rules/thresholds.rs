@@ -406,6 +406,13 @@ pub(crate) const CUT: f64 = 0.8;
 /// its mean (in virtual time: 0.03 at most where a short queue overflows, 0.12 to 0.5 where losses
 /// are random).
 pub(crate) const STEADY_CUTS: f64 = 0.08;
+/// ... and below these for four cuts and each one more, where it shows that the path is full: few
+/// random losses may cut at one size by chance (where each cut deviates by a quarter of the mean, one
+/// of 200 watches has less than 0.033 for four cuts, 0.051, 0.066, and 0.078 for seven).
+pub(crate) const STEADY_CUTS_SURE: [f64; 3] = [0.033, 0.05, 0.065];
+/// ... from this many segments on: windows of fewer differ by less than the bounds from one random
+/// loss to the next (2 % over 300 ms: seven at 6 segments each).
+pub(crate) const CUT_SEGMENTS: f64 = 10.0;
 /// A slow-start threshold that no loss has set (`TCP_INFINITE_SSTHRESH`), in segments.
 pub(crate) const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// Segments below which no loss sets the threshold (RFC 5681 section 3.1, equation 4).
@@ -420,6 +427,10 @@ pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// These rates differ by this share of their median at most (measured: 0.04 where most paths drop
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
+/// ... and by these where as many losses as [`ONE_RATE_LOSSES`], or one more, show that the path is
+/// full: so few random ones may come at one rate by chance (where each rate deviates by 0.15, one of
+/// 200 watches has less).
+pub(crate) const LOSSES_SPREAD_SURE: [f64; 2] = [0.02, 0.05];
 /// Losses come in large windows only where the mean share of what was sent in smaller ones is
 /// beyond a half by this, divided by the root of their number (random losses in a simulation of
 /// CUBIC and Reno, 0.03 to 3 % over 20 and 100 ms: one of a hundred watches has that).
