@@ -122,8 +122,8 @@ fn losses_are_named_on_all_paths() {
     ]);
 }
 
-/// In ten seconds over a long path few losses are seen, and few come at one rate or cut the window at
-/// one size by chance: then nothing is known, which is better than a full path that is not there.
+/// In ten seconds over a long path few losses are seen, and few may come at one rate or cut the
+/// window at one size by chance: no answer is better than a full path that is not there.
 #[test]
 fn few_losses_are_seldom_taken_for_a_full_path() {
     const SEEDS: u32 = 30;

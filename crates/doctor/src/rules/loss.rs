@@ -100,8 +100,8 @@ impl WindowCuts {
         self.deviate_below(|_| STEADY_CUTS)
     }
 
-    /// As [`Self::are_at_one_size`], where so many random losses would hardly do so by chance. Those
-    /// of a window of few segments would: it grows by one segment between them.
+    /// As [`Self::are_at_one_size`], where so many random losses would hardly do so by chance.
+    /// Those of a window of few segments would: it grows by one segment between them.
     pub(crate) fn are_surely_at_one_size(&self) -> bool {
         let has_sizes = self.mean() >= CUT_SEGMENTS;
         has_sizes

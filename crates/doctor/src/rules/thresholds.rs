@@ -407,8 +407,8 @@ pub(crate) const CUT: f64 = 0.8;
 /// are random).
 pub(crate) const STEADY_CUTS: f64 = 0.08;
 /// ... and below these for four cuts and each one more, where it shows that the path is full: few
-/// random losses may cut at one size by chance (where each cut deviates by a quarter of the mean, one
-/// of 200 watches has less than 0.033 for four cuts, 0.051, 0.066, and 0.078 for seven).
+/// random losses may cut at one size by chance (where each cut deviates by a quarter of the mean,
+/// one of 200 watches has less than 0.033 for four cuts, 0.051, 0.066, and 0.078 for seven).
 pub(crate) const STEADY_CUTS_SURE: [f64; 3] = [0.033, 0.05, 0.065];
 /// ... from this many segments on: windows of fewer differ by less than the bounds from one random
 /// loss to the next (2 % over 300 ms: seven at 6 segments each).
@@ -428,8 +428,8 @@ pub(crate) const LOSSES_TOGETHER_RTTS: u32 = 4;
 /// at one rate, 0.11 and more where losses are random).
 pub(crate) const LOSSES_SPREAD: f64 = 0.06;
 /// ... and by these where as many losses as [`ONE_RATE_LOSSES`], or one more, show that the path is
-/// full: so few random ones may come at one rate by chance (where each rate deviates by 0.15, one of
-/// 200 watches has less).
+/// full: so few random ones may come at one rate by chance (where each rate deviates by 0.15, one
+/// of 200 watches has less).
 pub(crate) const LOSSES_SPREAD_SURE: [f64; 2] = [0.02, 0.05];
 /// Losses come in large windows only where the mean share of what was sent in smaller ones is
 /// beyond a half by this, divided by the root of their number (random losses in a simulation of
