@@ -4,9 +4,9 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
-use base::Instant;
+use base::{Instant, Rate};
 use doctor::{Cases, Recording, Track};
-use lab::{EngineName, SAMPLE_INTERVAL, Scenario, SeenHost, Virtual};
+use lab::{EngineName, FAULTS, Fault, PathSpec, SAMPLE_INTERVAL, Scenario, SeenHost, Virtual};
 
 const SEEDS: [&str; 2] = ["1", "2"];
 /// What a receiver says of a sender that it cannot see into.
@@ -263,4 +263,57 @@ fn questions_that_get_lost_are_not_held_by_a_window() {
             ],
         ],
     }]);
+}
+
+/// What is said at the two ends of a fault whose path has this many times its rate and its delay.
+fn answers_elsewhere(fault: &Fault, rate: f64, delay: f64) -> Option<[&'static str; 2]> {
+    let mut trial = fault.trial();
+    trial.seed = 7;
+    let PathSpec::Emulated {
+        forward, reverse, ..
+    } = &mut trial.path
+    else {
+        return None;
+    };
+    for link in [forward, reverse] {
+        let faster =
+            |of: Rate| Rate::from_bits_per_second((of.bits_per_second() as f64 * rate) as u64);
+        link.rate = link.rate.map(faster);
+        link.delay = link.delay.mul_f64(delay);
+    }
+    trial.workload.set_endless();
+    let stop = AtomicBool::new(false);
+    let mut session = Virtual::default().start(&trial).expect("it runs");
+    session.wait(fault.warm_up, &stop, &mut |_| ());
+    let look = session
+        .look((fault.observe, SAMPLE_INTERVAL), &stop, &mut |_| ())
+        .expect("it goes on");
+    let span = (look.began, look.ended);
+    Some(
+        [&look.client, &look.server].map(|host| match host.flows.is_empty() {
+            true => "unclear",
+            false => said(&recording(host, span)),
+        }),
+    )
+}
+
+/// Rules are made on the paths of these faults, so what they say there proves little.
+#[test]
+fn faults_are_named_on_other_paths_than_theirs() {
+    let (mut all, mut unclear, mut wrong) = (0, 0, Vec::new());
+    for fault in FAULTS.iter().filter(|fault| fault.kernel_only.is_none()) {
+        for (rate, delay) in [(1.0, 0.5), (1.0, 2.5), (3.0, 0.5), (3.0, 2.5)] {
+            let Some(both) = answers_elsewhere(fault, rate, delay) else {
+                continue;
+            };
+            all += 1;
+            if both == ["unclear"; 2] {
+                unclear += 1;
+            } else if !both.contains(&fault.expected) {
+                wrong.push(format!("{} at {rate} and {delay}: {both:?}", fault.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all >= 100 && unclear * 20 <= all, "{unclear} of {all}");
 }
