@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py` and `production.py`, and judges what it
-does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py` and
+`production.py`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import fitting
+import fitting_anew
 import production
 import situations
 
@@ -139,8 +140,8 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    labels = {**fitting.FITS, **production.FITS}
-    return [(one, labels[one.name]) for one in [*fitting.SITUATIONS, *production.SITUATIONS]
+    tables = (fitting, production, fitting_anew)
+    return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]
 

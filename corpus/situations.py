@@ -26,6 +26,7 @@ import captured
 import cases
 import elsewhere
 import fitting
+import fitting_anew
 import fresh
 import further
 import harder
@@ -47,7 +48,7 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
-           **elsewhere.CONFIGS}
+           **elsewhere.CONFIGS, **fitting_anew.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"
