@@ -5,8 +5,8 @@ Labels were written down before any of them was run. That PHP and WEBrick write 
 of an answer apart, without TCP_NODELAY, was seen with `strace`.
 """
 
-from commands import FILES, NGINX
-from fitting import GET_PAGES, alone, kept
+from commands import FILES, NGINX, REDIS, SSHD
+from fitting import GET_PAGES, JAVA_PAGES, alone, java, kept
 from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
@@ -20,8 +20,7 @@ MARIADB = (("server", "mariadb-install-db --no-defaults --user=root --datadir=$W
 MARIADB_SERVER = (("server", "exec mariadbd --no-defaults --user=root --datadir=$W/db "
                              "--socket=$W/db.sock --skip-grant-tables --bind-address=0.0.0.0"),)
 SELECT = "exec mariadb --no-defaults --quick --skip-ssl -h $S -u root"
-HAPROXY = (("server", "exec busybox httpd -f -p 127.0.0.1:5001 -h $W"),
-           ("server", "exec haproxy -f $W/anew-haproxy.cfg"))
+HAPROXY = (*NGINX, ("server", "exec haproxy -f $W/anew-haproxy.cfg"))
 # Takes all that is sent to it.
 SINK = ("server", "exec socat -u TCP-LISTEN:9001,bind=127.0.0.1,fork,reuseaddr OPEN:/dev/null")
 
@@ -48,7 +47,7 @@ TABLE = [
     (kept("client", "lftp", {"bufferbloat"}, "congestion", 3, 60), Situation(
         "anew-lftp-bloat", program="lftp", rate="8mbit", rtt="25ms", queue="500p", prepare=(
             *FTP, ("client", "truncate -s 4G up4g")), server=VSFTPD, settle=1,
-        client=from_client("lftp -c 'open ftp://$S; put up4g -o up/x'"), warm_up=12, look=8,
+        client=from_client('lftp -c "open ftp://$S; put up4g -o up/x"'), warm_up=12, look=8,
         why="an upload fills a queue of 0.75 s",
         watch={"client": Watched("dport > :1024", fault("bufferbloat"))},
     )),
@@ -86,7 +85,8 @@ TABLE = [
         "anew-wget-far", program="wget", rate="100mbit", rtt="200ms", prepare=(
             *FILES, ("server", "truncate -s 40M part"),
             sysctl("client", "net.ipv4.tcp_rmem=4096 131072 2097152")), server=NGINX,
-        client=from_client("sh -c 'while :; do wget -qO /dev/null http://$S/part; done'"),
+        client=(("client", "yes http://$S/part | head -1000 > urls; exec wget "
+                           "--no-http-keep-alive -qO /dev/null -i urls"),),
         warm_up=8, look=10, why="tcp_rmem[2] is 2 MiB, which gives a window of 1 MiB; the BDP is "
                                 "2.5 MB; a new connection each 40 MB",
         watch=both(80, fault("tcp-rmem-max-cap"), fault("peer-window")),
@@ -114,7 +114,7 @@ TABLE = [
     )),
     (alone("server", "haproxy", "rcvbuf-locked", ending=("out-of-reach",)), Situation(
         "anew-haproxy-rcvbuf", program="haproxy", rate="40mbit", rtt="40ms",
-        prepare=(("client", "truncate -s 8G up"),), server=(SINK, *HAPROXY), settle=1,
+        prepare=FILES, server=(SINK, *HAPROXY), settle=1,
         client=from_client("sh -c 'cat /dev/zero | nc $S 9000'"), warm_up=6,
         why="tune.rcvbuf.client is 16 kB: some 5 of 40 Mbit/s; only another setting of HAProxy helps",
         watch=both(9000, FIXED_WINDOW, fault("rcvbuf-locked")),
@@ -136,6 +136,79 @@ TABLE = [
         watch=both(8000, PAGES, fault("initcwnd-too-small")),
     )),
 ]
+# Written before any of them was run, with rules that had been right about all of the table above that
+# ran: two causes at once, causes at the other end, many connections, and what was never tried.
+STATIC_RCVBUF = sysctl("client", "net.ipv4.tcp_moderate_rcvbuf=0")
+MORE = [
+    (kept("server", "nginx", {"sndbuf-locked"}, "buf_lock", 1.5, 12), Situation(
+        "again-two-faults", program="nginx", rate="60mbit", rtt="60ms", path=("--loss", "0.03%"),
+        prepare=(*FILES, ("server", "sed -i 's/listen 80/listen 80 sndbuf=24k/' nginx.conf")),
+        server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=6,
+        why="nginx's listen has sndbuf=24k, the BDP is 450 kB; rare losses come after it",
+        watch=both(80, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("client", "python", {"nagle-delack-stall"}, "route.quickack", 2, 60), Situation(
+        "again-peer-nagle", program="php", rate="200mbit", rtt="2ms", queue="500p",
+        server=(("server", "exec php $H/programs_fitting/pages.php 5000 300"),), settle=1,
+        client=GET_PAGES, warm_up=4,
+        why="the server at the other end waits for the ACK of each head, which this end may send at once",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
+    )),
+    (alone("client", "aria2c", "path-full"), Situation(
+        "again-aria2-full", program="aria2", rate="20mbit", rtt="35ms", prepare=FILES, server=NGINX,
+        client=from_client("aria2c -q -x8 -s8 --file-allocation=none -d /dev/shm -o anew-x "
+                           "--allow-overwrite=true --max-download-limit=0 http://$S/big"), warm_up=8,
+        why="eight connections fill 20 Mbit/s", watch=both(80, FULL, FULL),
+    )),
+    (alone("server", "redis-server", "idle", ending=("nothing-to-improve", "no-verdict")), Situation(
+        "again-idle", program="redis", rtt="20ms", server=REDIS, settle=1,
+        client=from_client("python3 -c \"import socket, time\n"
+                           "held = [socket.create_connection(('$S', 6379)) for _ in range(20)]\n"
+                           "time.sleep(1000)\""), warm_up=2,
+        why="twenty clients hold connections and ask nothing", watch=both(6379, IDLE, IDLE),
+    )),
+    (kept("client", "ssh", {"pmtu-blackhole"}, "net.ipv4.tcp_mtu_probing", 1.5, 1e9), Situation(
+        "again-mtu-hole", program="ssh", rate="50mbit", rtt="30ms", prepare=SSHD,
+        path=("--set", "path.forward.link_mtu=1400", "--set", "path.forward.too_big=vanish"),
+        server=(("server", "exec /usr/sbin/sshd -De -f $W/sshd_config"),), settle=1,
+        client=from_client("sh -c 'ssh -F $W/ssh_config $S \"cat > /dev/null\" < /dev/zero'"),
+        warm_up=5, why="packets above 1400 bytes vanish without a word",
+        watch=both(2222, fault("pmtu-blackhole"), TAKES),
+    )),
+    (kept("server", "java", {"nagle-delack-stall"}, "nodelay", 2, 6), Situation(
+        "again-fleet", program="java", rate="200mbit", rtt="20ms", prepare=JAVA_PAGES,
+        server=java(600, 0), settle=2, client=from_client(
+            "python3 -c \"import http.client, threading\ndef ask():\n"
+            " c = http.client.HTTPConnection('$S', 5000)\n"
+            " while True:\n  c.request('GET', '/')\n  c.getresponse().read()\n"
+            "for _ in range(30): threading.Thread(target=ask).start()\""), warm_up=4,
+        why="the head and the body of a page apart, on thirty connections: 60 ms instead of 20",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
+    )),
+    (alone("server", "nginx", "round-trip-bound", "app-limited", "application-thinks"), Situation(
+        "again-small-pages", program="nginx", rate="100mbit", rtt="40ms", prepare=FILES, server=NGINX,
+        client=from_client("ab -n 100000000 -c 1 http://$S/page10k"), warm_up=4,
+        why="a new connection and ten segments for each page: two round trips, and no setting saves one",
+        watch=both(80, TAKES, TAKES),
+    )),
+    (kept("client", "python", {"rmem-autotuning-off"}, "net.ipv4.tcp_moderate_rcvbuf", 1.5, 9),
+     Situation(
+        "again-static-window", program="python", rate="60mbit", rtt="60ms",
+        prepare=(*FILES, ("server", "truncate -s 12M part"), STATIC_RCVBUF), server=NGINX,
+        client=from_client("python3 -c \"import urllib.request\nwhile True:\n"
+                           " urllib.request.urlopen('http://$S/part').read()\""), warm_up=6,
+        look=8, why="automatic buffers are off: 64 kB of window, the BDP is 450 kB; 12 MB each",
+        watch=both(80, fault("rmem-autotuning-off"), fault("peer-window", "rcvbuf-locked")),
+    )),
+    (alone("client", "curl", "bufferbloat", "path-full",
+           ending=("nothing-to-improve", "no-setting-helps", "out-of-reach")), Situation(
+        "again-bloat-here", program="curl", rate="6mbit", rtt="30ms", queue="400p", prepare=FILES,
+        server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=12, look=8,
+        why="a download fills a queue of 0.8 s, which only the sender can help",
+        watch=both(80, fault("bufferbloat"), fault("bufferbloat")),
+    )),
+]
+TABLE = [*TABLE, *MORE]
 CONFIGS = {
     "vsftpd.conf": """
 listen=YES
@@ -167,7 +240,7 @@ defaults
 listen pages
   mode http
   bind :8000
-  server near 127.0.0.1:5001
+  server near 127.0.0.1:80
 listen sink
   mode tcp
   bind :9000
