@@ -147,11 +147,12 @@ impl SockDiag {
         Ok(if request.skip_ipv6 { 0 } else { of_last })
     }
 
-    /// The listeners, each with the length of its accept queue and its backlog.
+    /// The listeners, each with the length of its accept queue and its backlog, and with its inode,
+    /// by which [`SocketOwners`](crate::SocketOwners) tell who holds it.
     ///
     /// # Errors
     /// As [`SockDiag::scan`].
-    pub fn listeners(&mut self) -> Result<Vec<ListenerSample>> {
+    pub fn listeners(&mut self) -> Result<Vec<(ListenerSample, Option<u64>)>> {
         let request = ScanRequest {
             listeners: true,
             no_connections: true,
@@ -162,12 +163,13 @@ impl SockDiag {
         let samples = self.scan(&request);
         self.bound = bound;
         let listener = |sample: FlowSample| {
-            Some(ListenerSample {
+            let listener = ListenerSample {
                 local: sample.key.local,
                 cookie: sample.cookie?,
                 queue_pkts: sample.unacked_pkts?,
                 backlog_pkts: sample.sacked_pkts?,
-            })
+            };
+            Some((listener, sample.inode))
         };
         Ok(samples?.into_iter().filter_map(listener).collect())
     }

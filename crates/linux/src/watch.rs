@@ -335,7 +335,9 @@ impl<'a> Watcher<'a> {
 
     fn look_at_host(&mut self, now: Instant) -> Result<()> {
         let mut sample = host_sample(now, self.request.sysctls)?;
-        sample.listeners = self.diag.listeners()?;
+        let listeners = self.diag.listeners()?;
+        self.book.note_listeners(&listeners);
+        sample.listeners = listeners.into_iter().map(|(sample, _)| sample).collect();
         if self.hosts.is_empty() {
             let offloads = OffloadReader::new()?;
             for link in &mut sample.links {
@@ -372,13 +374,14 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes in the last counters of connections that were closed since the last look. One that was
-    /// never seen open is new, unless only its owner, who is gone, could tell whether it matches.
+    /// never seen open is new, unless only its owner could tell whether it matches, and that is not
+    /// the one that listens where it was accepted.
     fn look_at_closed(&mut self) {
         let closed = self.closed.as_ref().map(Closing::take);
         for mut sample in closed.into_iter().flatten() {
             let cookie = sample.cookie.unwrap_or_default();
             if !self.flows.contains(cookie) {
-                let may_match = !self.filter.needs_owners();
+                let may_match = !self.filter.needs_owners() || self.book.accepted(&sample);
                 let Some(new) = may_match.then(|| self.admit(&sample)).flatten() else {
                     continue;
                 };
@@ -532,7 +535,7 @@ impl<'a> Watcher<'a> {
             return None;
         }
         let matches = if self.filter.needs_owners() {
-            match self.book.known(sample.inode) {
+            match self.book.known(sample) {
                 Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
                 Known::Nobody => Some(self.filter.matches(sample, &[])),
                 Known::NotYet => None,
@@ -593,7 +596,7 @@ impl<'a> Watcher<'a> {
             let Some(last) = flow.samples.last() else {
                 return true;
             };
-            let matches = match book.known(last.inode) {
+            let matches = match book.known(last) {
                 Known::NotYet => return true,
                 Known::Nobody => track.matches || filter.matches(last, &[]),
                 Known::Owners(owners) => {

@@ -54,7 +54,7 @@ impl Followed {
         let looks = look.saturating_sub(std::mem::replace(&mut self.look, look));
         sample.looks = u32::try_from(looks).unwrap_or(u32::MAX).max(1);
         if flow.owners.is_empty()
-            && let Known::Owners(owners) = book.known(sample.inode)
+            && let Known::Owners(owners) = book.known(sample)
         {
             flow.owners = owners.to_vec();
             book.note_near(&flow.owners);

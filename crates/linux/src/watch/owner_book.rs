@@ -5,10 +5,11 @@
 //! client that reconnects), and never for more than a small share of the time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{FlowSample, Instant, Rate};
+use base::{FlowSample, Instant, ListenerSample, Rate, TcpState};
 use doctor::{SocketOwner, Track};
 
 use crate::clock::{Clock, thread_cpu_time};
@@ -150,6 +151,8 @@ pub(super) enum Known<'b> {
 #[derive(Debug, Default)]
 pub(super) struct OwnerBook {
     owners: SocketOwners,
+    /// What listens where, with the inodes.
+    listeners: Vec<(SocketAddr, u64)>,
     /// Sockets whose owner is to be looked up.
     wanted: BTreeSet<u64>,
     /// Sockets that a full look did not find.
@@ -202,9 +205,11 @@ impl OwnerBook {
         };
         options.retain(|cookie, _| reads.contains_key(cookie));
         let mut owners = self.owners;
-        owners.retain(|inode| inodes.contains(&inode));
+        let listen: BTreeSet<u64> = self.listeners.iter().map(|(_, inode)| *inode).collect();
+        owners.retain(|inode| inodes.contains(&inode) || listen.contains(&inode));
         Self {
             owners,
+            listeners: self.listeners,
             reads,
             options,
             near: self.near,
@@ -223,10 +228,51 @@ impl OwnerBook {
         self.owners.unseen_processes()
     }
 
-    /// Owner of the socket with this inode. Unknown ones are looked up by the next
-    /// [`OwnerBook::refresh`]. A socket without an inode has been closed by its owner.
-    pub(super) fn known(&mut self, inode: Option<u64>) -> Known<'_> {
-        let Some(inode) = inode else {
+    /// Takes in who may have accepted connections: what listens now, and the inodes.
+    pub(super) fn note_listeners(&mut self, listeners: &[(ListenerSample, Option<u64>)]) {
+        let place = |(listener, inode): &(ListenerSample, Option<u64>)| {
+            let at = listener.local;
+            Some((
+                SocketAddr::new(at.ip().to_canonical(), at.port()),
+                (*inode)?,
+            ))
+        };
+        self.listeners = listeners.iter().filter_map(place).collect();
+    }
+
+    /// The inode of what listens where a connection was accepted, if one socket alone does: of
+    /// several (`SO_REUSEPORT`) any may have been it.
+    fn listener_at(&self, local: SocketAddr) -> Option<u64> {
+        let ip = local.ip().to_canonical();
+        let only_at = |address: IpAddr| {
+            let here = |(at, inode): &(SocketAddr, u64)| {
+                (at.port() == local.port() && at.ip() == address).then_some(*inode)
+            };
+            let mut inodes = self.listeners.iter().filter_map(here);
+            inodes.next().filter(|_| inodes.next().is_none())
+        };
+        let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        [ip].into_iter().chain(any).find_map(only_at)
+    }
+
+    /// Whether a connection without an owner was accepted by a socket that has one.
+    pub(super) fn accepted(&self, sample: &FlowSample) -> bool {
+        let listener = self.listener_at(sample.key.local);
+        listener.is_some_and(|inode| !self.owners.of(inode).is_empty())
+    }
+
+    /// Owner of a connection's socket. Unknown ones are looked up by the next
+    /// [`OwnerBook::refresh`]. A socket that has been closed by its owner while its data was on the
+    /// way counts for the owner of the socket that accepted it: a server that writes a page and
+    /// closes leaves nothing else to see.
+    pub(super) fn known(&mut self, sample: &FlowSample) -> Known<'_> {
+        let is_closed = !matches!(
+            sample.state,
+            // Not accepted yet.
+            None | Some(TcpState::Established | TcpState::CloseWait)
+        );
+        let accepted_by = || self.listener_at(sample.key.local).filter(|_| is_closed);
+        let Some(inode) = sample.inode.or_else(accepted_by) else {
             return Known::Nobody;
         };
         let owners = self.owners.of(inode);
@@ -448,11 +494,61 @@ mod tests {
     fn what_nobody_holds_is_looked_up_once() {
         let mut book = OwnerBook::default();
         // No socket has this number: the kernel counts up from 1 in 32 bits.
-        let inode = Some(u64::MAX);
-        assert!(matches!(book.known(inode), Known::NotYet));
+        let held = |inode| FlowSample {
+            inode,
+            ..ended(TcpState::Established)
+        };
+        let held_by_nobody = held(Some(u64::MAX));
+        assert!(matches!(book.known(&held_by_nobody), Known::NotYet));
         book.refresh(Clock.now()).expect("/proc");
-        assert!(matches!(book.known(inode), Known::Nobody));
-        assert!(matches!(book.known(None), Known::Nobody));
+        assert!(matches!(book.known(&held_by_nobody), Known::Nobody));
+        assert!(matches!(book.known(&held(None)), Known::Nobody));
         assert!(book.wanted.is_empty());
+    }
+
+    /// A connection to port 443 whose socket no process holds.
+    fn ended(state: TcpState) -> FlowSample {
+        let key = base::FlowKey {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([10, 0, 0, 2], 50_000).into(),
+        };
+        FlowSample {
+            state: Some(state),
+            ..FlowSample::empty(Instant::ZERO, key)
+        }
+    }
+
+    #[test]
+    fn what_a_server_has_closed_is_still_its_own() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut diag = crate::SockDiag::open().expect("sock_diag");
+        let mut listeners = diag.listeners().expect("listeners");
+        let here = listener.local_addr().expect("bound");
+        listeners.retain(|(listener, _)| listener.local == here);
+        listeners[0].0.local = "[::]:443".parse().expect("an address");
+        let mut book = OwnerBook::default();
+        book.note_process(Some(std::process::id()));
+        book.note_listeners(&listeners);
+        let closing = ended(TcpState::FinWait1);
+        assert!(matches!(book.known(&closing), Known::NotYet));
+        book.refresh(Clock.now()).expect("/proc");
+        let owner = |book: &mut OwnerBook, state| match book.known(&ended(state)) {
+            Known::Owners(owners) => Some(owners[0].pid()),
+            Known::Nobody | Known::NotYet => None,
+        };
+        let pid = Some(std::process::id());
+        assert_eq!(owner(&mut book, TcpState::FinWait1), pid);
+        assert_eq!(owner(&mut book, TcpState::LastAck), pid);
+        assert_eq!(
+            owner(&mut book, TcpState::Established),
+            None,
+            "not accepted"
+        );
+        assert!(book.accepted(&closing));
+        let mut second = listeners[0].clone();
+        second.1 = Some(1);
+        book.note_listeners(&[listeners.remove(0), second]);
+        assert_eq!(owner(&mut book, TcpState::FinWait1), None, "one of two");
+        assert!(!book.accepted(&closing));
     }
 }

@@ -388,7 +388,10 @@ fn not_there(remote: SocketAddr) -> Problem {
     let listening = || {
         let listeners = linux::SockDiag::open().and_then(|mut diag| diag.listeners());
         let same = |local: &SocketAddr| local.port() == remote.port();
-        let listeners = listeners.ok()?.into_iter().map(|listener| listener.local);
+        let listeners = listeners
+            .ok()?
+            .into_iter()
+            .map(|(listener, _)| listener.local);
         listeners
             .filter(same)
             .map(|local| local.to_string())
