@@ -214,7 +214,7 @@ SITUATIONS = [
         server=SHELL, settle=1,
         client=from_client(f"scp {TO_SSH} -q /dev/stdin root@$S:/dev/null < /dev/zero"),
         why="an upload over 8 Mbit/s with a queue of 1000 packets, 1.5 s",
-        watch=both(2222, fault("bufferbloat"), healthy(*TAKES.accept, also=("bufferbloat",))),
+        watch=both(2222, fault("bufferbloat"), BLOATED),
     ),
     Situation(
         "real-sftp-100ms", program="ssh", rate="30mbit", rtt="90ms", **{**ROUTED, "warm_up": 7},

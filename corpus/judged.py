@@ -169,7 +169,7 @@ SITUATIONS = [
         "judged-ftp-bloat", program="pyftpdlib", rate="200mbit", rtt="24ms", queue="2000p",
         **{**ROUTED, "warm_up": 14}, prepare=(*FILES, *queue("lab0", "6mbit", 500)), server=FTPD,
         settle=1, client=GET, why="a download over 6 Mbit/s with a queue of 500 packets, 1 s",
-        watch=down(30000, fault("bufferbloat"), healthy(*TAKES.accept, also=("bufferbloat",))),
+        watch=down(30000, fault("bufferbloat"), BLOATED),
     ),
     Situation(
         "judged-two-ways", program="socat", rate="20mbit", rtt="40ms", queue="2bdp",
@@ -177,7 +177,7 @@ SITUATIONS = [
         server=(*SINK, ("server", "exec socat -u /dev/zero TCP-LISTEN:5001")),
         client=(*SOURCE, ("client", "sleep 0.3; exec socat -u TCP:$S:5001 /dev/null")),
         why="ACKs of an upload wait behind a download, and come together: both paths are full",
-        watch=both(5000, TWO_MOVES, healthy(*TAKES.accept, also=("bufferbloat",))),
+        watch=both(5000, TWO_MOVES, BLOATED),
     ),
     Situation(
         "judged-paho-bursts", program="paho", rate="80mbit", rtt="90ms", **{**ROUTED, "look": 14},
@@ -199,7 +199,6 @@ SITUATIONS = [
     ),
 ]
 
-BLOATED = healthy(*TAKES.accept, also=("bufferbloat",))
 RESTARTED = healthy(*TAKES.accept, also=("slow-start-after-idle",))
 # Of what was mended with those above: run once, afterwards.
 SITUATIONS += [

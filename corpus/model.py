@@ -95,6 +95,8 @@ FULL = healthy("path-full")
 # What a receiver can say of a healthy sender: whatever is no finding, or that it cannot tell.
 TAKES = healthy("path-full", "app-limited", "paced", "unknown", "idle", "application-thinks",
                 "round-trip-bound")
+# The same of one whose queue is deep, which a receiver may see.
+BLOATED = healthy(*TAKES.accept, "bufferbloat", also=("bufferbloat",))
 PACED = healthy("app-limited", "paced", "idle", "unknown")
 IDLE = healthy("idle", "unknown", "app-limited")
 BY_ROUND_TRIPS = healthy("round-trip-bound")

@@ -232,7 +232,8 @@ SITUATIONS = [
         "dovecot-bloat", program="dovecot", rate="6mbit", rtt="20ms", queue="600p",
         prepare=mails(1, 80_000_000), server=DOVECOT, settle=2, warm_up=14,
         client=from_client("curl -so /dev/null -u u:p 'imap://'$S':1143/INBOX;MAILINDEX=1'"),
-        why="a large message fills a queue of 1.2 s", watch=both(1143, TAKES, fault("bufferbloat")),
+        why="a large message fills a queue of 1.2 s",
+        watch=both(1143, BLOATED, fault("bufferbloat")),
     ),
     Situation(
         "svn-checkouts", program="subversion", rtt="20ms",
@@ -308,7 +309,7 @@ SITUATIONS = [
                                     "limit 1500kb")), server=H2O, settle=1,
         client=from_client("wget -qO /dev/null http://$S:8082/big"), warm_up=12,
         why="a router with a queue of 1 s, which CUBIC fills",
-        watch=both(8082, TAKES, fault("bufferbloat")),
+        watch=both(8082, BLOATED, fault("bufferbloat")),
     ),
     Situation(
         "nghttpx-curl-limit", program="nghttpx", rtt="30ms", prepare=FILES,

@@ -5,14 +5,22 @@ use core::time::Duration;
 
 use super::draft::Draft;
 use super::small_writes::of_all_time;
-use super::thresholds::{BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE};
-use crate::timeline::cwnd_room_pkts;
+use super::thresholds::{
+    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, FULL_SEGMENT, STEADY_PART,
+};
+use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, NextLimit, Verdict};
 use crate::view::View;
 
 /// Round trips take far longer than they could, because the flow's own packets wait in a queue.
 pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
-    let sender = view.sender?;
+    match view.sender {
+        Some(sender) => seen_by_sender(view, sender),
+        None => seen_by_receiver(view),
+    }
+}
+
+fn seen_by_sender(view: &View<'_>, sender: &Timeline) -> Option<Verdict> {
     if view.is_bbr() {
         // BBR drains its queue by itself; what stands there then is somebody else's.
         return None;
@@ -63,6 +71,75 @@ pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// The receiver has no queue of its own to look at, but data that comes all the time echoes what was
+/// acknowledged a moment before it left (RFC 7323 section 4): that it echoes something old says that
+/// it waited on the path.
+fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
+    let receiver = view.receiver?;
+    if receiver.last()?.timestamps != Some(true) || !is_bulk(receiver)? {
+        return None;
+    }
+    let share = receiver.vote_of_all(|s| Some(echoes_late(s)? && comes_all_the_time(s)?))?;
+    if share < BLOAT_SHARE {
+        return None;
+    }
+    let rtt = receiver.median(|s| s.rcv_rtt)?;
+    let min_rtt = receiver.min_rtt()?;
+    Some(
+        Draft::new("bufferbloat", share, Confidence::Medium)
+            .row(
+                "rcv_rtt, since_data_received",
+                format!(
+                    "{} in {} of the samples, without a pause in what comes",
+                    human::time(rtt),
+                    human::share(share)
+                ),
+                format!(
+                    "below {}",
+                    human::time(min_rtt.saturating_add(bloat_delay(min_rtt)))
+                ),
+            )
+            .row(
+                "min_rtt",
+                human::time(min_rtt),
+                "the path without its queue",
+            )
+            .propose_bbr(
+                view.sender_side,
+                "a smaller share beside flows that keep the queue full",
+            )
+            .remark(
+                "Seen from here the queue may be in either direction. Queue management at its \
+             bottleneck (fq_codel, cake) is better: at a router of yours, a little below the rate \
+             of the line.",
+            ),
+    )
+}
+
+/// Whether many full segments come in each round trip, and hardly anything is sent back: the kernel
+/// measures round trips by full segments alone (`tcp_rcv_rtt_measure_ts`), and what it knows of a
+/// dialogue is old.
+fn is_bulk(receiver: &Timeline) -> Option<bool> {
+    let (into, out) = (
+        receiver.counted(|s| s.data_segs_in)?,
+        receiver.counted(|s| s.data_segs_out)?,
+    );
+    let full = f64::from(receiver.mss_bytes()?) * FULL_SEGMENT;
+    let is_full = receiver.counted(|s| s.bytes_received)? as f64 >= full * into as f64;
+    let round_trips =
+        receiver.interval().as_secs_f64() / receiver.median(|s| s.rcv_rtt)?.as_secs_f64();
+    Some(is_full && into > out * BULK_SEGMENTS && into as f64 > round_trips * BULK_SEGMENTS as f64)
+}
+
+fn echoes_late(sample: &FlowSample) -> Option<bool> {
+    let min_rtt = sample.min_rtt?;
+    Some(sample.rcv_rtt? > min_rtt.saturating_add(bloat_delay(min_rtt)))
+}
+
+fn comes_all_the_time(sample: &FlowSample) -> Option<bool> {
+    Some(sample.since_data_received? < sample.rcv_rtt? / STEADY_PART)
+}
+
 fn is_bloated(sample: &FlowSample) -> Option<bool> {
     let min_rtt = sample.min_rtt?;
     Some(sample.srtt? > min_rtt.saturating_add(bloat_delay(min_rtt)))
@@ -74,4 +151,54 @@ fn bloat_delay(min_rtt: Duration) -> Duration {
 
 fn fills_cwnd(sample: &FlowSample) -> Option<bool> {
     Some(cwnd_room_pkts(sample)? < 2 || sample.notsent_bytes? >= sample.snd_mss_bytes?)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FlowKey, Instant};
+
+    use super::*;
+    use crate::Observation;
+
+    /// Looks each 10 ms at the receiver of 500 full segments a second over a path of 30 ms, which
+    /// measures round trips of so many milliseconds, and to which nothing came for so long.
+    fn receives(rtt_ms: u64, pause_ms: u64, segment: u64) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        let mut timeline = Timeline::new();
+        for look in 0..400_u64 {
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                timestamps: Some(true),
+                min_rtt: Some(Duration::from_millis(30)),
+                srtt: Some(Duration::from_millis(30)),
+                rcv_rtt: Some(Duration::from_millis(rtt_ms)),
+                since_data_received: Some(Duration::from_millis(look * 10 % (pause_ms + 10))),
+                bytes_received: Some(look * 5 * segment),
+                data_segs_in: Some(look * 5),
+                data_segs_out: Some(1),
+                bytes_sent: Some(200),
+                bytes_acked: Some(200),
+                unacked_pkts: Some(0),
+                notsent_bytes: Some(0),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10 * look), key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_receiver_sees_a_queue_in_what_comes_without_a_pause() {
+        let told = |timeline: &Timeline| {
+            let report = crate::diagnose(&Observation::of(timeline));
+            let main = report.main().map(|verdict| verdict.diagnosis.id);
+            main == Some("bufferbloat")
+        };
+        assert!(told(&receives(600, 10, 1448)));
+        assert!(!told(&receives(140, 10, 1448)), "a queue of 110 ms");
+        assert!(!told(&receives(600, 590, 1448)), "the sender pauses");
+        assert!(!told(&receives(600, 10, 700)), "messages");
+    }
 }

@@ -337,6 +337,10 @@ pub(crate) const BLOAT_DELAY: Duration = Duration::from_millis(120);
 pub(crate) const BLOAT_RTTS: u32 = 2;
 /// Share of samples with that delay.
 pub(crate) const BLOAT_SHARE: f64 = 0.5;
+/// Data comes all the time if the last of it is no older than this part of a round trip.
+pub(crate) const STEADY_PART: u32 = 4;
+/// And in bulk if so many segments come in each round trip, and for each that is sent back.
+pub(crate) const BULK_SEGMENTS: u64 = 5;
 
 // --- path ---------------------------------------------------------------------------------------
 
