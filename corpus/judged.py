@@ -7,6 +7,7 @@ Labels were written down before any of them was run. They are captured at both e
 from commands import FILES, NGINX, SSHD
 from elsewhere import (HELD_BACK, ROUTED, SHELL, SHORT_QUEUE, SINK, SOURCE, SSH, TAKE, down, push,
                        queue)
+from fitting_anew import FTP, VSFTPD
 from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
@@ -235,5 +236,81 @@ SITUATIONS += [
         server=FTPD, settle=1, client=GET,
         why="a download over 10 Mbit/s with a queue of 400 packets, 480 ms",
         watch=down(30000, fault("bufferbloat"), BLOATED),
+    ),
+]
+
+STREAM = healthy("app-limited", "paced", "idle", "unknown", "slow-reader", also=("slow-reader",))
+# Of what receivers say of queues, on which the rule was not made: four that are bloated, and eight
+# that look like it, since their sender pauses, is held back or is far away.
+SITUATIONS += [
+    Situation(
+        "judged-here-ftp", program="vsftpd", rate="8mbit", rtt="25ms", queue="500p", prepare=FTP,
+        server=VSFTPD, settle=1, client=from_client("curl -so /dev/null ftp://$S/big"), warm_up=12,
+        look=6, why="a download fills a queue of 0.75 s",
+        watch={"client": Watched("sport > :30000 and dport > :1024", fault("bufferbloat"))},
+    ),
+    Situation(
+        "judged-here-slow", program="nginx", rate="2mbit", rtt="50ms", queue="150p", prepare=FILES,
+        server=NGINX, client=from_client("wget -qO /dev/null http://$S/big"), warm_up=14, look=6,
+        why="a download over 2 Mbit/s fills a queue of 0.9 s",
+        watch=at_sender(80, fault("bufferbloat")),
+    ),
+    Situation(
+        "judged-here-four", program="nginx", rate="12mbit", rtt="30ms", queue="600p", prepare=FILES,
+        server=NGINX, client=tuple(line for _ in range(4)
+                                   for line in from_client("curl -so /dev/null http://$S/big")),
+        warm_up=12, look=6, why="four downloads fill a queue of 0.6 s",
+        watch=at_sender(80, fault("bufferbloat")),
+    ),
+    Situation(
+        "judged-here-up", program="nginx", rate="10mbit", rtt="30ms", queue="500p", prepare=FILES,
+        server=(*NGINX, ("server", "exec iperf3 -s")), settle=1,
+        client=(*from_client("curl -so /dev/null http://$S/big"),
+                *from_client("iperf3 -c $S -t 100 > /dev/null")), warm_up=12, look=6,
+        why="an upload beside the download: both queues are deep, of 0.6 s each",
+        watch=at_sender(80, fault("bufferbloat")),
+    ),
+    Situation(
+        "judged-not-here-full", program="nginx", rate="10mbit", rtt="80ms", queue="1bdp",
+        prepare=FILES, server=NGINX, client=from_client("curl -so /dev/null http://$S/big"),
+        warm_up=8, why="a queue of a round trip, 80 ms, is filled", watch=at_sender(80, TAKES),
+    ),
+    Situation(
+        "judged-not-here-limit", program="nginx", rate="20mbit", rtt="20ms", prepare=FILES,
+        server=NGINX, client=from_client("curl -so /dev/null http://$S:81/big"), warm_up=6,
+        why="limit_rate is 500 kB/s: a burst now and then", watch=at_sender(81, TAKES),
+    ),
+    Situation(
+        "judged-not-here-curl", program="curl", rate="50mbit", rtt="20ms", prepare=FILES,
+        server=NGINX, client=from_client("curl --limit-rate 600k -so /dev/null http://$S/big"),
+        warm_up=8, why="curl takes 600 kB/s", watch=at_sender(80, STREAM),
+    ),
+    Situation(
+        "judged-not-here-bbr", program="nginx", rate="15mbit", rtt="40ms", queue="600p", cc="bbr",
+        prepare=FILES, server=NGINX, client=from_client("curl -so /dev/null http://$S/big"),
+        warm_up=10, why="BBR leaves a deep queue nearly empty", watch=at_sender(80, TAKES),
+    ),
+    Situation(
+        "judged-not-here-far", program="nginx", rate="20mbit", rtt="400ms", queue="1bdp",
+        prepare=FILES, server=NGINX, client=from_client("curl -so /dev/null http://$S/big"),
+        warm_up=14, why="a path of 400 ms", watch=at_sender(80, TAKES),
+    ),
+    Situation(
+        "judged-not-here-lossy", program="nginx", rate="30mbit", rtt="60ms", queue="500p",
+        path=("--loss", "0.5%"), prepare=FILES, server=NGINX,
+        client=from_client("curl -so /dev/null http://$S/big"), warm_up=8,
+        why="random losses keep the window small", watch=at_sender(80, LOSS_SEEN),
+    ),
+    Situation(
+        "judged-not-here-sndbuf", program="nginx", rate="50mbit", rtt="60ms", queue="500p",
+        prepare=(*FILES, ("server", "sed -i 's/listen 80/listen 80 sndbuf=32k/' nginx.conf")),
+        server=NGINX, client=from_client("curl -so /dev/null http://$S/big"), warm_up=6,
+        why="nginx's send buffer is the limit", watch=at_sender(80, TAKES),
+    ),
+    Situation(
+        "judged-not-here-push", program="ruby", rate="40mbit", rtt="30ms",
+        server=(("server", "exec ruby $H/programs_fitting/bursts.rb 5000 100000 0.25"),), settle=2,
+        client=from_client("nc -d $S 5000 > /dev/null"), warm_up=6,
+        why="100 kB four times a second", watch=at_sender(5000, TAKES),
     ),
 ]
