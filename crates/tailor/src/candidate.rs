@@ -242,6 +242,26 @@ pub fn candidates<S: Subject + ?Sized>(
     })
 }
 
+/// Whether `answered` has no candidate but for connections that the program would open.
+///
+/// # Errors
+/// Those of the subject.
+pub(crate) fn needs_new_connections<S: Subject + ?Sized>(
+    answered: &Answered<'_, '_>,
+    subject: &mut S,
+) -> Result<bool, S::Error> {
+    let Some(verdict) = answered.actionable() else {
+        return Ok(false);
+    };
+    let is_here = |proposal: &Proposal| {
+        let change = answered.ends.change(proposal);
+        change.is_some_and(|change| subject.lacks(&change.target).is_none())
+    };
+    let mut later = verdict.proposals.iter();
+    let may_help = later.any(|proposal| proposal.live == Live::Reconnect && is_here(proposal));
+    Ok(may_help && matches!(candidates(answered, subject)?, Err(NoCandidate::OutOfReach)))
+}
+
 /// The candidates among `proposals` that can be applied from here.
 pub(crate) fn of_proposals<S: Subject + ?Sized>(
     proposals: &[Proposal],

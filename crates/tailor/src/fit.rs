@@ -13,7 +13,7 @@ use doctor::{Confidence, Evidence, Track};
 use lab::Measure;
 use serde::Serialize;
 
-use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates};
+use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates, needs_new_connections};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
 use crate::measure::measurable;
 use crate::observed::Observed;
@@ -313,10 +313,27 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let unsure = answers.iter().find(|answered| answered.is_unsure());
             unsure.and_then(|answered| timing::longer(answered, self.options.observe))
         });
-        match short {
-            Some(time) => self.look(time),
-            None => Ok(look),
+        if let Some(time) = short {
+            return self.look(time);
         }
+        match self.needs_new_connections(&look)? {
+            true => self.look(timing::RENEWAL),
+            false => Ok(look),
+        }
+    }
+
+    /// Whether all that is to be done is for new connections, of which the look has seen none: the
+    /// program may open one seldom, as a client that downloads one file after the other.
+    fn needs_new_connections(&mut self, look: &Look) -> Result<bool, S::Error> {
+        let subject = &mut *self.subject;
+        let can_wait = !self.options.dry_run && !subject.can_reconnect();
+        look.observed(|observed| {
+            let answers = observed.answers(|track| subject.wants(track));
+            match answers.first().filter(|_| can_wait) {
+                Some(first) => needs_new_connections(first, subject),
+                None => Ok(false),
+            }
+        })
     }
 
     fn run(&mut self) -> Result<Fitting, S::Error> {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::draft::Draft;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, FULL_SEGMENT, STEADY_PART,
+    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, SMALL_SEGMENT, STEADY_PART,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, NextLimit, Verdict};
@@ -118,13 +118,13 @@ fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
 
 /// Whether many full segments come in each round trip, and hardly anything is sent back: the kernel
 /// measures round trips by full segments alone (`tcp_rcv_rtt_measure_ts`), and what it knows of a
-/// dialogue is old.
+/// dialogue is old. What waits behind a gap is not counted in bytes yet, but in segments.
 fn is_bulk(receiver: &Timeline) -> Option<bool> {
     let (into, out) = (
         receiver.counted(|s| s.data_segs_in)?,
         receiver.counted(|s| s.data_segs_out)?,
     );
-    let full = f64::from(receiver.mss_bytes()?) * FULL_SEGMENT;
+    let full = f64::from(receiver.mss_bytes()?) * SMALL_SEGMENT;
     let is_full = receiver.counted(|s| s.bytes_received)? as f64 >= full * into as f64;
     let round_trips =
         receiver.interval().as_secs_f64() / receiver.median(|s| s.rcv_rtt)?.as_secs_f64();

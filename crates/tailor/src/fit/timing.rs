@@ -15,6 +15,10 @@ const PAUSES: u32 = 3;
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// A program that opens one connection after the other does so within this time, where it is worth
+/// to wait for it.
+pub(super) const RENEWAL: Duration = Duration::from_secs(15);
+
 /// BBR leaves its start when the rate has not grown for three round trips, and drains its queue
 /// then (`bbr_check_full_bw_reached`).
 const DRAINS_AFTER_RTTS: u32 = 8;
