@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base::settings::Accounting;
 use base::{Instant, WirePacket as _};
 use bytes::Bytes;
 use stack::profile::Profile;
@@ -85,9 +84,6 @@ impl StackHost {
         }
         // As behind the TUN device that the same script has on the kernel.
         profile.system.completes_at_once = true;
-        if profile.name == "linux_6_18" {
-            profile.settings.recv.accounting = Accounting::Truesize { ratio: None };
-        }
         let mut config = HostConfig::of(&profile, local, seed);
         config.mtu = setup.mtu;
         Ok(Self {

@@ -127,16 +127,6 @@ const CAUSES: &[Cause] = &[
         Off::By(-DELAYED_ACK_US..=DELAYED_ACK_US),
         TWO_TIMES,
     ),
-    // Of a buffer of 64 KiB Linux makes a window of 44 to 72 KB (scenarios/p3.toml), and the larger
-    // the first packet, the larger the window.
-    cause(
-        "buffers/dc-receive-64k",
-        Metric::GoodputBps,
-        None,
-        Off::Times(44.0 / 72.0..=1.0),
-        "Linux gauges memory against payload by its first full packet, here of more segments than \
-         on a long path; the profile has one ratio for all",
-    ),
     cause(
         "wwr/nagle",
         P50,
@@ -376,10 +366,6 @@ mod tests {
             Some("half"),
         );
         check_off("records/acknowledged", p50, packets, (2e3, 86e3), None);
-        let window = "buffers/dc-receive-64k";
-        check_off(window, rate, virtual_time, (2e8, 3e8), Some("gauges"));
-        check_off(window, rate, virtual_time, (3e8, 2e8), None);
-        check_off(window, rate, virtual_time, (1e8, 3e8), None);
         check_off("wwr/nagle", p50, virtual_time, (40e3, 46e3), None);
         check_off("wwr/nagle", p50, virtual_time, (30e3, 33.9e3), Some("tick"));
     }

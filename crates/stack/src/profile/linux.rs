@@ -15,9 +15,6 @@ use base::settings::{
 use super::{Profile, millis, secs};
 use crate::{HostSettings, MemoryBudget};
 
-/// Payload over memory of a full segment, in 1/256: measured on a TUN with 64 KiB GSO packets at
-/// MTU 1500 (rule 3.1, vectors W14 and W15). Other devices give 128 to 253.
-const TUN_RATIO: u8 = 170;
 /// Before 6.6 the window was half of the buffer (rule 3.1; `tcp_adv_win_scale` 1).
 const RATIO_BEFORE_6_6: u8 = 128;
 /// A full GSO packet of 45 segments over its charge: 65160 / (65160 + 832) (rule 5.2).
@@ -198,10 +195,8 @@ const fn recv(version: LinuxVersion) -> RecvMemory {
             fixed: None,
             rule: SizeRule::Linux(version), // rule 4.3; net.ipv4.tcp_moderate_rcvbuf 1
         },
-        accounting: Accounting::Truesize {
-            ratio: Some(TUN_RATIO),
-        },
-        out_of_order_budget: None, // inside the receive buffer (NB19)
+        accounting: Accounting::Truesize { ratio: None }, // rule 3.1
+        out_of_order_budget: None,                        // inside the receive buffer (NB19)
         lowat: 1,
     }
 }

@@ -24,8 +24,6 @@ pub(super) struct Unsent {
     pub(super) push: bool,
     /// The writer said that more follows at once (`MSG_MORE`).
     pub(super) more: bool,
-    /// Formed for segments that a small window made smaller.
-    is_small: bool,
 }
 
 /// A packet that is sent and not wholly acknowledged.
@@ -94,11 +92,6 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
-    /// Whether the first unsent packet was formed for segments that a small window made smaller.
-    pub(super) fn is_head_small(&self) -> bool {
-        self.unsent.front().is_some_and(|head| head.is_small)
-    }
-
     /// The first unsent packet takes up to this many bytes of the one behind it, and all marks of
     /// one that it takes as a whole.
     pub(super) fn grow_head(&mut self, bytes: u64) {
@@ -161,14 +154,12 @@ impl Ledger {
         self.stream.push(chunk);
     }
 
-    /// Begins a packet that ends where the stream ends now; `is_small`: for segments that a small
-    /// window makes smaller.
-    pub(super) fn begin_packet(&mut self, is_small: bool) {
+    /// Begins a packet that ends where the stream ends now.
+    pub(super) fn begin_packet(&mut self) {
         let packet = Unsent {
             end: self.end(),
             push: false,
             more: false,
-            is_small,
         };
         push(&mut self.unsent, packet);
     }

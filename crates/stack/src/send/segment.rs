@@ -301,15 +301,9 @@ impl Sender {
         let packets = self.packets_allowed(env)?;
         let (usable, usable_limit) = self.usable(env, mss);
         let burst_bytes = u64::from(self.segments_max(env, packets)) * mss;
-        // Linux `tcp_grow_skb`, since 6.10, there always up to a whole burst: ours end where a
-        // packet ends, unless that was formed for a small window.
-        let goal = if self.ledger.is_head_small() {
-            burst_bytes
-        } else {
-            mss
-        };
-        if head_end - start < goal {
-            self.ledger.grow_head(goal - (head_end - start));
+        // Linux `tcp_grow_skb`, since 6.10.
+        if head_end - start < burst_bytes {
+            self.ledger.grow_head(burst_bytes - (head_end - start));
             head_end = self.ledger.head_end().expect("it only moves");
         }
         let bytes = head_end - start;

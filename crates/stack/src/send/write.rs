@@ -178,7 +178,7 @@ impl Sender {
                 if !self.may_start_packet(progress) {
                     break;
                 }
-                self.ledger.begin_packet(sizes.bound_mss() < sizes.mss);
+                self.ledger.begin_packet();
                 room = goal;
             }
             let bytes = room.min(left);
@@ -230,7 +230,7 @@ impl Sender {
                     tail.end = end;
                     tail.push = false;
                 }
-                None => self.ledger.begin_packet(false),
+                None => self.ledger.begin_packet(),
             }
         }
         bytes

@@ -67,10 +67,10 @@ fn w13_to_w15_ratio_is_measured_on_the_first_full_segment() {
 
     let mut connection = open(&linux());
     connection.next_at(0, 1448, false);
-    assert_eq!(connection.receiver.buffer.ratio(), 170);
-    assert_eq!(connection.receiver.memory().window_clamp, 87_040);
+    assert_eq!(connection.receiver.buffer.ratio(), 160, "W13");
+    assert_eq!(connection.receiver.memory().window_clamp, 81_920);
     assert_eq!(connection.receiver.memory().rcv_mss, 1448);
-    assert_eq!(connection.receiver.memory().rmem_bytes, 2180);
+    assert_eq!(connection.receiver.memory().rmem_bytes, 2304);
 }
 
 /// A window whose state is set as a vector wants it.
