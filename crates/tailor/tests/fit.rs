@@ -3,8 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use base::{Change, Target};
+use doctor::Track;
 use lab::{Virtual, find_fault};
-use tailor::{Ending, FitOptions, Fitting, Simulated, SimulatedError, Subject, fit};
+use tailor::{
+    Ending, FitOptions, Fitting, Look, Settings, Simulated, SimulatedError, Subject, fit,
+};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -153,4 +157,70 @@ fn all_connections_with_the_fault_are_cured_together() {
     let after = fitting.after.expect("a look").goodput_bps;
     let before = fitting.before.goodput_bps;
     assert!(after as f64 > 1.5 * before as f64, "{before} -> {after}");
+}
+
+/// A program that opens no connection while it is looked at.
+struct Keeps<'a> {
+    simulated: Simulated<'a, SimulatedError>,
+    looks: Vec<Duration>,
+}
+
+impl Subject for Keeps<'_> {
+    type Error = SimulatedError;
+
+    fn look(&mut self, time: Duration) -> Result<Look, SimulatedError> {
+        self.looks.push(time);
+        self.simulated.look(time)
+    }
+
+    fn wait(&mut self, time: Duration) -> Result<(), SimulatedError> {
+        self.simulated.wait(time)
+    }
+
+    fn wants(&self, track: &Track) -> bool {
+        self.simulated.wants(track)
+    }
+
+    fn lacks(&self, target: &Target) -> Option<&'static str> {
+        self.simulated.lacks(target)
+    }
+
+    fn can_reconnect(&self) -> bool {
+        false
+    }
+
+    fn reconnect(&mut self) -> Result<(), SimulatedError> {
+        unreachable!("it cannot")
+    }
+
+    fn on_listener(&mut self, change: &Change) -> Result<Vec<Change>, SimulatedError> {
+        self.simulated.on_listener(change)
+    }
+
+    fn settings(&mut self) -> &mut dyn Settings<Error = SimulatedError> {
+        self.simulated.settings()
+    }
+}
+
+/// The program may open a connection seldom, which only a longer look shows.
+#[test]
+fn what_helps_new_connections_only_is_out_of_reach_after_a_longer_look() {
+    let looks = |id: &str| {
+        let fault = find_fault(id).expect("a row of the table");
+        let engine = Virtual::default();
+        let session = engine.start(&fault.trial()).expect("our stack has it");
+        let simulated = Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
+        let mut subject = Keeps {
+            simulated,
+            looks: Vec::new(),
+        };
+        subject.wait(fault.warm_up).expect("it runs");
+        let fitting = fit(&mut subject, &options(fault), &mut |_, _| Ok(())).expect("it runs");
+        assert!(fitting.tried.is_empty());
+        (fitting.ending, subject.looks.split_off(1))
+    };
+    let longer = vec![Duration::from_secs(15)];
+    assert_eq!(looks("window-scaling-off"), (Ending::OutOfReach, longer));
+    let healthy = (Ending::NothingToImprove, Vec::new());
+    assert_eq!(looks("healthy-request"), healthy);
 }
