@@ -18,13 +18,13 @@ pub(crate) const WAITING_UNSEEN: usize = 32;
 /// This many measurements make a window of which the smallest counts.
 const WINDOW: u32 = 8;
 /// An end that is nearer is where the capture is.
-const HERE: Duration = Duration::from_micros(50);
+const HERE_NANOS: u64 = 50_000;
 
 /// A queue makes the way to an end this many times longer, at most.
-const QUEUED_MAX: u32 = 256;
+const QUEUED_MAX: u64 = 256;
 
 /// For this long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
-const DELAYED_ACK: Duration = Duration::from_millis(40);
+const DELAYED_ACK_NANOS: u64 = 40_000_000;
 
 /// Kind of segment that echoes a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +37,23 @@ pub(crate) enum Answer {
     Stream,
 }
 
-/// How far an end is from the capture.
+/// How far an end is from the capture. In nanoseconds: each packet asks for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Near {
-    min: Option<Duration>,
+    min: Option<u64>,
     /// The smallest of the present window and of the one before.
-    recent: [Option<Duration>; 2],
+    recent: [Option<u64>; 2],
     count: u32,
     measured: Instant,
     /// The newest of a stream, which had not waited for its program.
-    latest: Option<Duration>,
+    latest: Option<u64>,
     /// The newest timestamp that was sent to it.
     newest: Option<u32>,
     /// For how long, at least, the newest of a stream took as packets show that left the end before
     /// it had the timestamp, and passed the capture after it.
-    shown: Duration,
+    shown: u64,
     /// ... and so far for the present one.
-    shown_so_far: Duration,
+    shown_so_far: u64,
     /// A timestamp that was sent to it, and when; whether with payload, which is answered.
     probe: Option<(u32, Instant)>,
     asks: bool,
@@ -61,38 +61,42 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    pub(crate) const fn min(&self) -> Option<Duration> {
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.min.map(Duration::from_nanos)
+    }
+
+    pub(crate) const fn min_nanos(&self) -> Option<u64> {
         self.min
     }
 
     /// From the capture to the end and back, as things are at `now`.
-    pub(crate) fn delay(&self, now: Instant) -> Duration {
-        let min = self.min.unwrap_or_default();
-        if let Some(queued) = self
-            .queued()
-            .filter(|queued| now.since(self.measured) < *queued * 4)
-        {
+    pub(crate) fn delay_nanos(&self, now: Instant) -> u64 {
+        let min = self.min.unwrap_or(0);
+        let is_fresh = |nanos: u64| now.nanos_since(self.measured) < nanos.saturating_mul(4);
+        if let Some(queued) = self.queued().filter(|queued| is_fresh(*queued)) {
             return queued;
         }
-        if min < HERE {
-            return Duration::ZERO;
+        if min < HERE_NANOS {
+            return 0;
         }
         let recent = self.recent.into_iter().flatten().min();
-        let recent = recent.filter(|recent| now.since(self.measured) < *recent * 4);
-        recent.unwrap_or(min).min(min * QUEUED_MAX)
+        let recent = recent.filter(|recent| is_fresh(*recent));
+        recent.unwrap_or(min).min(min.saturating_mul(QUEUED_MAX))
     }
 
     /// How long it took last, where that is known and the capture is not at the end.
     pub(crate) fn latest(&self) -> Option<Duration> {
-        self.latest
-            .filter(|_| self.min >= Some(HERE) || self.queued().is_some())
+        let latest = self
+            .latest
+            .filter(|_| self.min >= Some(HERE_NANOS) || self.queued().is_some());
+        latest.map(Duration::from_nanos)
     }
 
     /// How long it took last, where that is a long queue of the end's own interface or of a router
     /// next to it, behind which the capture is: what left before, and came after, shows that no
     /// window held it back.
-    fn queued(&self) -> Option<Duration> {
-        let most = self.min?.max(HERE) * QUEUED_MAX;
+    fn queued(&self) -> Option<u64> {
+        let most = self.min?.max(HERE_NANOS).saturating_mul(QUEUED_MAX);
         let latest = self.latest.filter(|latest| *latest > most)?;
         (self.shown >= latest / 2).then_some(latest)
     }
@@ -103,7 +107,7 @@ impl Near {
     }
 
     /// An answer that came at once.
-    pub(crate) fn sample(&mut self, sample: Duration) {
+    pub(crate) fn sample(&mut self, sample: u64) {
         self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
     }
 
@@ -131,15 +135,15 @@ impl Near {
         };
         if is_before(echo, stamp) {
             if answer != Answer::Kernel {
-                self.shown_so_far = at.since(sent);
+                self.shown_so_far = at.nanos_since(sent);
             }
             return;
         }
         let shown = core::mem::take(&mut self.shown_so_far);
         self.echoes = true;
         self.probe = None;
-        let sample = at.since(sent);
-        let may_be_late = answer == Answer::Program && sample >= DELAYED_ACK;
+        let sample = at.nanos_since(sent);
+        let may_be_late = answer == Answer::Program && sample >= DELAYED_ACK_NANOS;
         if !may_be_late || self.min.is_some() {
             self.sample(sample);
         }
@@ -179,10 +183,10 @@ impl Underway {
         first.map(|(_, ack)| ack)
     }
 
-    /// The next that has arrived by `now`, `delay` after the capture saw it.
-    pub(crate) fn arrived(&mut self, now: Instant, delay: Duration) -> Option<Ack> {
+    /// The next that has arrived by `now`, `delay_nanos` after the capture saw it.
+    pub(crate) fn arrived(&mut self, now: Instant, delay_nanos: u64) -> Option<Ack> {
         let (_, ack) = self.acks.front()?;
-        let at = ack.at + delay;
+        let at = ack.at.after_nanos(delay_nanos);
         if at > now {
             return None;
         }
@@ -190,10 +194,10 @@ impl Underway {
     }
 
     /// The next that has arrived because the end says so at `now`. Several have one timestamp: what
-    /// the capture saw less than `least` ago cannot be there yet.
-    pub(crate) fn proven(&mut self, now: Instant, echo: u32, least: Duration) -> Option<Ack> {
+    /// the capture saw less than `least_nanos` ago cannot be there yet.
+    pub(crate) fn proven(&mut self, now: Instant, echo: u32, least_nanos: u64) -> Option<Ack> {
         let (stamp, ack) = self.acks.front()?;
-        if is_before(echo, (*stamp)?) || now.since(ack.at) < least {
+        if is_before(echo, (*stamp)?) || now.nanos_since(ack.at) < least_nanos {
             return None;
         }
         self.pop().map(|ack| Ack { at: now, ..ack })
@@ -224,7 +228,7 @@ mod tests {
     /// the end this long before.
     fn near(queue: Duration) -> Near {
         let mut near = Near::default();
-        near.sample(Duration::from_micros(20));
+        near.sample(20_000);
         for time in 0..200_u32 {
             let now = Instant::ZERO + MILLI * 10 * time;
             let echo = (MILLI * 10 * time).saturating_sub(queue).as_millis() as u32;
@@ -237,16 +241,16 @@ mod tests {
     #[test]
     fn a_queue_between_the_end_and_the_capture_counts() {
         let now = Instant::ZERO + MILLI * 2000;
-        let delay = near(MILLI * 300).delay(now);
+        let delay = Duration::from_nanos(near(MILLI * 300).delay_nanos(now));
         assert!((MILLI * 290..MILLI * 320).contains(&delay), "{delay:?}");
-        assert_eq!(near(Duration::ZERO).delay(now), Duration::ZERO);
+        assert_eq!(near(Duration::ZERO).delay_nanos(now), 0);
     }
 
     /// An end that sends nothing for a while, and then echoes the newest, was held back.
     #[test]
     fn an_end_that_sends_nothing_is_no_queue() {
         let mut near = Near::default();
-        near.sample(Duration::from_micros(20));
+        near.sample(20_000);
         for time in 0..50_u32 {
             let now = Instant::ZERO + MILLI * 300 * time;
             near.heard(now, time * 300, Answer::Stream);
@@ -255,7 +259,7 @@ mod tests {
             }
         }
         let now = Instant::ZERO + MILLI * 300 * 50;
-        assert_eq!(near.delay(now), Duration::ZERO);
+        assert_eq!(near.delay_nanos(now), 0);
         assert_eq!(near.latest(), None);
     }
 }

@@ -163,11 +163,8 @@ impl End {
         let is_dsack = first.is_some_and(|(from, to)| {
             to <= una || inside.is_some_and(|outer| outer.0 <= from && to <= outer.1)
         });
-        let mut sacked = Sacked::default();
         let behind = segment.sack.iter().filter_map(span);
-        for (slot, block) in sacked.iter_mut().zip(behind.filter(|block| block.0 >= una)) {
-            *slot = block;
-        }
+        let sacked = behind.filter(|block| block.0 >= una).collect();
         (sacked, is_dsack)
     }
 

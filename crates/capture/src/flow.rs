@@ -198,7 +198,7 @@ impl Flow {
             if end.underway.is_empty() {
                 continue;
             }
-            let delay = end.near.delay(now);
+            let delay = end.near.delay_nanos(now);
             while let Some(ack) = end.underway.arrived(now, delay) {
                 end.sender.on_ack(&ack);
             }
@@ -218,7 +218,7 @@ impl Flow {
                 false => Answer::Program,
             };
             own.near.heard(segment.at, echo, answer);
-            let least = own.near.min().unwrap_or_default();
+            let least = own.near.min_nanos().unwrap_or(0);
             while let Some(ack) = own.underway.proven(segment.at, echo, least) {
                 own.sender.on_ack(&ack);
             }
@@ -235,7 +235,7 @@ impl Flow {
         own.sender.on_syn(segment.seq);
         let asked = other.opening.syn_at.filter(|_| other.opening.syns == 1);
         if let Some(asked) = asked.filter(|_| own.opening.syns == 1) {
-            own.near.sample(segment.at.since(asked));
+            own.near.sample(segment.at.nanos_since(asked));
         }
         let stamps = match own.opening.stamps && other.opening.stamps {
             true => STAMP_BYTES,
@@ -255,7 +255,7 @@ impl Flow {
         if let Some(answered) = other.opening.syn_at.filter(|_| is_third) {
             let once = other.opening.syns == 1;
             if once && own.opening.syns > 0 {
-                own.near.sample(segment.at.since(answered));
+                own.near.sample(segment.at.nanos_since(answered));
             }
         }
         self.is_shaken = true;
@@ -315,13 +315,13 @@ impl Flow {
             return;
         };
         // Without timestamps nothing tells, and the capture is taken to be at the sender.
-        other.sender.is_placed = other.near.min().is_some() || segment.timestamps.is_none();
-        let delay = other.near.delay(segment.at);
-        let blurred = !delay.is_zero() && !other.near.echoes();
-        other.sender.waits.is_far = !delay.is_zero();
-        let blur = if blurred { delay / 16 } else { Duration::ZERO };
-        other.sender.waits.blur_nanos = blur.as_nanos() as u64;
-        if delay.is_zero() && other.underway.is_empty() {
+        other.sender.is_placed = other.near.min_nanos().is_some() || segment.timestamps.is_none();
+        let delay = other.near.delay_nanos(segment.at);
+        let is_far = delay > 0;
+        let is_blurred = is_far && !other.near.echoes();
+        other.sender.waits.is_far = is_far;
+        other.sender.waits.blur_nanos = if is_blurred { delay / 16 } else { 0 };
+        if !is_far && other.underway.is_empty() {
             other.sender.on_ack(&ack);
         } else {
             let stamp = segment.timestamps.map(|(value, _)| value);

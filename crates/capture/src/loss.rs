@@ -243,11 +243,10 @@ impl Loss {
     /// it away (RFC 2018 section 8).
     fn take_sacked(&mut self, ack: &Ack, una: u64) {
         self.arrived.pass(una);
-        let is_none = ack.sacked.iter().all(|(from, to)| from >= to);
-        if is_none && ack.una >= una && !ack.is_dsack {
+        if ack.sacked.ranges().is_empty() && ack.una >= una && !ack.is_dsack {
             self.arrived.clear();
         }
-        for &(from, to) in &ack.sacked {
+        for &(from, to) in ack.sacked.ranges() {
             self.arrived.insert((from.max(una), to));
         }
     }

@@ -33,8 +33,30 @@ const STRAYS_MAX: u32 = 8;
 /// A rate is measured over a round trip, and at least this long.
 const RATE_NANOS_MIN: u64 = 1_000_000;
 
-/// Offsets of the ranges that an ACK's SACK blocks name; empty ones fill the rest.
-pub(crate) type Sacked = [(u64, u64); SackBlocks::MAX];
+/// Offsets of the ranges that an ACK's SACK blocks name, none of them empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sacked {
+    ranges: [(u64, u64); SackBlocks::MAX],
+    count: u8,
+}
+
+impl Sacked {
+    pub(crate) fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[..usize::from(self.count)]
+    }
+}
+
+impl FromIterator<(u64, u64)> for Sacked {
+    /// As many as an ACK has room for.
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(ranges: I) -> Self {
+        let mut sacked = Self::default();
+        for (slot, range) in sacked.ranges.iter_mut().zip(ranges) {
+            *slot = range;
+            sacked.count += 1;
+        }
+        sacked
+    }
+}
 
 /// An ACK that has reached the sender.
 #[derive(Clone, Copy, Debug)]
@@ -527,8 +549,9 @@ impl Sender {
     fn find_gap(&mut self, ack: &Ack) {
         let behind = ack
             .sacked
+            .ranges()
             .iter()
-            .find(|(from, to)| from < to && *from > self.una);
+            .find(|(from, _)| *from > self.una);
         let sent_at = behind.and_then(|(_, to)| self.runs.sent_at(*to));
         if let Some((sent_at, rtt)) = sent_at.zip(self.rtt.srtt()) {
             self.gaps
@@ -691,10 +714,7 @@ mod tests {
             let all = ORIGIN + (number + 1) * MSS;
             let lost = ORIGIN + 9 * MSS;
             let waits = (9..30).contains(&number);
-            let mut sacked = Sacked::default();
-            if waits {
-                sacked[0] = (lost + MSS, all);
-            }
+            let behind = waits.then_some((lost + MSS, all));
             sender.on_ack(&Ack {
                 at,
                 seen: at,
@@ -702,7 +722,7 @@ mod tests {
                 window: None,
                 unscaled: 0,
                 carries_data: false,
-                sacked,
+                sacked: behind.into_iter().collect(),
                 is_dsack: false,
                 echoes_mark: false,
             });

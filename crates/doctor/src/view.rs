@@ -294,25 +294,16 @@ impl View<'_> {
             if pauses(&|_| false) != Some(true) {
                 return None;
             }
-            let beside = self.acks_beside(sender, middle - bound);
+            let beside: Vec<&Timeline> = to_same_host(self, sender).collect();
             pauses(&|at| {
-                let last = beside.partition_point(|ack| *ack <= at).checked_sub(1);
-                last.is_some_and(|last| at.since(beside[last]) < bound)
+                let mut beside = beside.iter();
+                beside.any(|other| {
+                    let last = other.courses.last_ack(other, at);
+                    last.is_some_and(|last| at.since(last) < bound)
+                })
             })
         };
         pause() == Some(true)
-    }
-
-    /// When ACKs came on other connections to the same host, as far as looks since then tell, in
-    /// order.
-    fn acks_beside(&self, sender: &Timeline, since: Instant) -> Vec<Instant> {
-        let mut acks: Vec<Instant> = to_same_host(self, sender)
-            .flat_map(|other| other.samples().rev().take_while(|s| s.at >= since))
-            .filter(|s| s.unacked_pkts > Some(0))
-            .filter_map(|s| Some(s.at - s.since_ack_received?))
-            .collect();
-        acks.sort_unstable();
-        acks
     }
 
     /// Share of the samples in which packets leave the sending host more slowly than every window

@@ -410,13 +410,14 @@ fn steps(end: Instant, time: Duration, step: Duration) -> Option<Vec<Instant>> {
 /// A counter at each look at which it was known.
 type Course = Vec<(Instant, f64)>;
 
-/// Counters of one connection over time, side by side in memory: each of its siblings asks for
-/// them.
+/// Counters and ACKs of one connection over time, side by side in memory: each of its siblings asks
+/// for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Courses {
     sent: OnceLock<Course>,
     arrived: OnceLock<Course>,
     delivered: OnceLock<Course>,
+    acks: OnceLock<Vec<Instant>>,
 }
 
 impl Courses {
@@ -431,6 +432,20 @@ impl Courses {
     fn delivered(&self, of: &Timeline) -> &Course {
         self.delivered
             .get_or_init(|| course(of, |s| s.delivered_pkts))
+    }
+
+    /// When the last ACK up to `at` came, as far as looks while something was in flight tell.
+    pub(crate) fn last_ack(&self, of: &Timeline, at: Instant) -> Option<Instant> {
+        let acks = self.acks.get_or_init(|| {
+            let looks = of.samples().filter(|s| s.unacked_pkts > Some(0));
+            let mut acks: Vec<Instant> = looks
+                .filter_map(|s| Some(s.at - s.since_ack_received?))
+                .collect();
+            acks.sort_unstable();
+            acks
+        });
+        let behind = acks.partition_point(|ack| *ack <= at);
+        Some(acks[behind.checked_sub(1)?])
     }
 }
 
