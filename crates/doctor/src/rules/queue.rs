@@ -71,9 +71,9 @@ fn seen_by_sender(view: &View<'_>, sender: &Timeline) -> Option<Verdict> {
     )
 }
 
-/// The receiver has no queue of its own to look at, but data that comes all the time echoes what was
-/// acknowledged a moment before it left (RFC 7323 section 4): that it echoes something old says that
-/// it waited on the path.
+/// The receiver has no queue of its own to look at, but data that comes all the time echoes what
+/// was acknowledged a moment before it left (RFC 7323 section 4): that it echoes something old says
+/// that it waited on the path.
 fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
     let receiver = view.receiver?;
     if receiver.last()?.timestamps != Some(true) || !is_bulk(receiver)? {

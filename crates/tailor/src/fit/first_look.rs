@@ -1,0 +1,59 @@
+//! The look that all begins with: as long as it takes to see what the program does.
+
+use doctor::Track;
+
+use super::{Work, timing};
+use crate::candidate::needs_new_connections;
+use crate::observed::Observed;
+use crate::subject::{Look, Subject};
+
+impl<S: Subject + ?Sized> Work<'_, S> {
+    /// The first look. Where nothing moves in it, a longer one: the program may be in a pause.
+    pub(super) fn first_look(&mut self) -> Result<Look, S::Error> {
+        let look = self.look(self.options.observe)?;
+        let subject = &*self.subject;
+        let wants = |track: &Track| subject.wants(track);
+        let silent = timing::pause_of(&look, wants).filter(|pause| *pause > self.options.observe);
+        // Of blocks with pauses between them a look may show two, which tell nothing.
+        let between = || {
+            let says = |observed: &Observed<'_>| {
+                let answers = observed.answers(wants);
+                answers
+                    .iter()
+                    .any(|answered| answered.actionable().is_some())
+            };
+            let pause = timing::pause_between_blocks(&look, wants, self.options.observe)?;
+            (!look.observed(says)).then_some(pause)
+        };
+        if let Some(pause) = silent.or_else(between).filter(|_| !self.options.dry_run) {
+            return self.look(timing::past(pause, self.options.observe));
+        }
+        // Of long round trips a look may hold too few for a finding to be sure.
+        let short = look.observed(|observed| {
+            let answers = observed.answers(wants);
+            let unsure = answers.iter().find(|answered| answered.is_unsure());
+            unsure.and_then(|answered| timing::longer(answered, self.options.observe))
+        });
+        if let Some(time) = short {
+            return self.look(time);
+        }
+        match self.needs_new_connections(&look)? {
+            true => self.look(timing::RENEWAL),
+            false => Ok(look),
+        }
+    }
+
+    /// Whether all that is to be done is for new connections, of which the look has seen none: the
+    /// program may open one seldom, as a client that downloads one file after the other.
+    fn needs_new_connections(&mut self, look: &Look) -> Result<bool, S::Error> {
+        let subject = &mut *self.subject;
+        let can_wait = !self.options.dry_run && !subject.can_reconnect();
+        look.observed(|observed| {
+            let answers = observed.answers(|track| subject.wants(track));
+            match answers.first().filter(|_| can_wait) {
+                Some(first) => needs_new_connections(first, subject),
+                None => Ok(false),
+            }
+        })
+    }
+}
