@@ -22,6 +22,10 @@ const HERE_NANOS: u64 = 50_000;
 
 /// A queue makes the way to an end this many times longer, at most.
 const QUEUED_MAX: u64 = 256;
+/// One that takes longer than this, and so many times longer than the way without it, is looked for
+/// in each round trip: it may grow faster than the smallest of [`WINDOW`].
+const QUEUED_NANOS: u64 = 13_000_000;
+const QUEUED_TIMES: u64 = 3;
 
 /// For this long Linux holds an ACK back for its program to answer with (`TCP_DELACK_MIN`).
 const DELAYED_ACK_NANOS: u64 = 40_000_000;
@@ -92,11 +96,10 @@ impl Near {
         latest.map(Duration::from_nanos)
     }
 
-    /// How long it took last, where that is a long queue of the end's own interface or of a router
-    /// next to it, behind which the capture is: what left before, and came after, shows that no
-    /// window held it back.
+    /// How long it took last, where that is a long queue between the end and the capture: what left
+    /// before, and came after, shows that no window held it back.
     fn queued(&self) -> Option<u64> {
-        let most = self.min?.max(HERE_NANOS).saturating_mul(QUEUED_MAX);
+        let most = self.min?.saturating_mul(QUEUED_TIMES).max(QUEUED_NANOS);
         let latest = self.latest.filter(|latest| *latest > most)?;
         (self.shown >= latest / 2).then_some(latest)
     }
