@@ -601,7 +601,7 @@ impl<'a> Watcher<'a> {
                 Known::Nobody => track.matches || filter.matches(last, &[]),
                 Known::Owners(owners) => {
                     if flow.owners.is_empty() {
-                        flow.owners = owners.to_vec();
+                        flow.owners = OwnerBook::in_order(last, owners);
                     }
                     track.matches || filter.matches(last, owners)
                 }

@@ -56,7 +56,7 @@ impl Followed {
         if flow.owners.is_empty()
             && let Known::Owners(owners) = book.known(sample)
         {
-            flow.owners = owners.to_vec();
+            flow.owners = OwnerBook::in_order(sample, owners);
             book.note_near(&flow.owners);
         }
         flow.ended = false;

@@ -151,8 +151,8 @@ pub(super) enum Known<'b> {
 #[derive(Debug, Default)]
 pub(super) struct OwnerBook {
     owners: SocketOwners,
-    /// What listens where, with the inodes.
-    listeners: Vec<(SocketAddr, u64)>,
+    /// What listens on each port, at which address, with the inodes.
+    listeners: BTreeMap<u16, Vec<(IpAddr, u64)>>,
     /// Sockets whose owner is to be looked up.
     wanted: BTreeSet<u64>,
     /// Sockets that a full look did not find.
@@ -205,7 +205,8 @@ impl OwnerBook {
         };
         options.retain(|cookie, _| reads.contains_key(cookie));
         let mut owners = self.owners;
-        let listen: BTreeSet<u64> = self.listeners.iter().map(|(_, inode)| *inode).collect();
+        let listeners = self.listeners.values().flatten();
+        let listen: BTreeSet<u64> = listeners.map(|(_, inode)| *inode).collect();
         owners.retain(|inode| inodes.contains(&inode) || listen.contains(&inode));
         Self {
             owners,
@@ -230,29 +231,26 @@ impl OwnerBook {
 
     /// Takes in who may have accepted connections: what listens now, and the inodes.
     pub(super) fn note_listeners(&mut self, listeners: &[(ListenerSample, Option<u64>)]) {
-        let place = |(listener, inode): &(ListenerSample, Option<u64>)| {
+        self.listeners.clear();
+        for (listener, inode) in listeners {
             let at = listener.local;
-            Some((
-                SocketAddr::new(at.ip().to_canonical(), at.port()),
-                (*inode)?,
-            ))
-        };
-        self.listeners = listeners.iter().filter_map(place).collect();
+            let there = self.listeners.entry(at.port()).or_default();
+            there.extend(inode.map(|inode| (at.ip().to_canonical(), inode)));
+        }
     }
 
     /// The inode of what listens where a connection was accepted, if one socket alone does: of
     /// several (`SO_REUSEPORT`) any may have been it.
     fn listener_at(&self, local: SocketAddr) -> Option<u64> {
-        let ip = local.ip().to_canonical();
+        let here = self.listeners.get(&local.port())?;
         let only_at = |address: IpAddr| {
-            let here = |(at, inode): &(SocketAddr, u64)| {
-                (at.port() == local.port() && at.ip() == address).then_some(*inode)
-            };
-            let mut inodes = self.listeners.iter().filter_map(here);
-            inodes.next().filter(|_| inodes.next().is_none())
+            let mut there = here.iter().filter(|(at, _)| *at == address);
+            let first = there.next().filter(|_| there.next().is_none());
+            first.map(|(_, inode)| *inode)
         };
         let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        [ip].into_iter().chain(any).find_map(only_at)
+        let own = [local.ip().to_canonical()];
+        own.into_iter().chain(any).find_map(only_at)
     }
 
     /// Whether a connection without an owner was accepted by a socket that has one.
@@ -284,6 +282,16 @@ impl OwnerBook {
         }
         self.wanted.insert(inode);
         Known::NotYet
+    }
+
+    /// What [`OwnerBook::known`] says, the likeliest first. Of those that hold a listener together, a
+    /// parent that has forked its workers accepts nothing.
+    pub(super) fn in_order(sample: &FlowSample, owners: &[SocketOwner]) -> Vec<SocketOwner> {
+        let mut owners = owners.to_vec();
+        if sample.inode.is_none() {
+            owners.sort_by_key(|owner| std::cmp::Reverse(owner.pid()));
+        }
+        owners
     }
 
     /// Remembers that these processes hold watched flows.
