@@ -40,6 +40,12 @@ ip -6 route add default via fd99::9
 tc qdisc add dev v0 root handle 1: tbf rate 20mbit burst 20kb limit 60000
 tc qdisc add dev v1 root handle 7: pfifo limit 100
 tc qdisc add dev v2 root handle 3: htb
+# The kernel adds the route of an address by itself, a little later.
+for _ in $(seq 100); do
+  ip -6 route show table local | grep -q fd99::1 && exit
+  sleep 0.1
+done
+exit 1
 ";
 
 pub(crate) struct Holder {
