@@ -284,8 +284,8 @@ impl OwnerBook {
         Known::NotYet
     }
 
-    /// What [`OwnerBook::known`] says, the likeliest first. Of those that hold a listener together, a
-    /// parent that has forked its workers accepts nothing.
+    /// What [`OwnerBook::known`] says, the likeliest first. Of those that hold a listener together,
+    /// a parent that has forked its workers accepts nothing.
     pub(super) fn in_order(sample: &FlowSample, owners: &[SocketOwner]) -> Vec<SocketOwner> {
         let mut owners = owners.to_vec();
         if sample.inode.is_none() {
