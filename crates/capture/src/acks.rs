@@ -249,6 +249,22 @@ mod tests {
         assert_eq!(near(Duration::ZERO).delay_nanos(now), 0);
     }
 
+    /// An end 30 ms away, and a queue that grows by a tenth of the time that passes.
+    #[test]
+    fn a_queue_that_grows_is_followed() {
+        let mut near = Near::default();
+        near.sample(30_000_000);
+        let way = |now: u64| 30 + now / 10;
+        for now in (0..4000).step_by(10) {
+            let at = Instant::ZERO + MILLI * now as u32;
+            near.heard(at, (now - way(now).min(now)) as u32, Answer::Stream);
+            near.sent_to(at, now as u32, false);
+        }
+        let delay = near.delay_nanos(Instant::ZERO + MILLI * 4000) / 1_000_000;
+        // The last echo was of a round trip ago, and the smallest of sixteen has 30 ms.
+        assert!((350..=430).contains(&delay), "{delay} ms");
+    }
+
     /// An end that sends nothing for a while, and then echoes the newest, was held back.
     #[test]
     fn an_end_that_sends_nothing_is_no_queue() {

@@ -76,7 +76,7 @@ pub use process::{
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::{random_secret, random_seed};
-pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag};
+pub use sock_diag::{ClosedSockets, ScanRequest, SockDiag, accepts};
 pub use state::State;
 pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};

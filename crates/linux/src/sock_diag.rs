@@ -334,6 +334,17 @@ fn no_sample() -> FlowSample {
     FlowSample::empty(Instant::ZERO, key)
 }
 
+/// Whether a listener at `listening` accepts connections to `local`, on its port.
+#[must_use]
+pub fn accepts(listening: IpAddr, local: IpAddr) -> bool {
+    match (listening, local.to_canonical()) {
+        (IpAddr::V4(any), IpAddr::V4(_)) if any.is_unspecified() => true,
+        // That of IPv6 accepts both, unless it is told not to (IPV6_V6ONLY).
+        (IpAddr::V6(any), _) if any.is_unspecified() => true,
+        (listening, local) => listening.to_canonical() == local,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

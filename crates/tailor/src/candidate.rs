@@ -253,12 +253,11 @@ pub(crate) fn needs_new_connections<S: Subject + ?Sized>(
     let Some(verdict) = answered.actionable() else {
         return Ok(false);
     };
-    let is_here = |proposal: &Proposal| {
-        let change = answered.ends.change(proposal);
-        change.is_some_and(|change| subject.lacks(&change.target).is_none())
-    };
-    let mut later = verdict.proposals.iter();
-    let may_help = later.any(|proposal| proposal.live == Live::Reconnect && is_here(proposal));
+    let mut later = verdict
+        .proposals
+        .iter()
+        .filter(|proposal| proposal.live == Live::Reconnect);
+    let may_help = later.any(|proposal| change_here(proposal, answered, subject).is_some());
     Ok(may_help && matches!(candidates(answered, subject)?, Err(NoCandidate::OutOfReach)))
 }
 
@@ -309,17 +308,24 @@ struct Reached {
     live: bool,
 }
 
+/// What a proposal changes, if that is on this host and permitted.
+fn change_here<S: Subject + ?Sized>(
+    proposal: &Proposal,
+    answered: &Answered<'_, '_>,
+    subject: &S,
+) -> Option<Change> {
+    let change = answered.ends.change(proposal)?;
+    subject.lacks(&change.target).is_none().then_some(change)
+}
+
 fn reach<S: Subject + ?Sized>(
     proposal: &Proposal,
     answered: &Answered<'_, '_>,
     subject: &mut S,
 ) -> Result<Vec<Reached>, S::Error> {
-    let Some(change) = answered.ends.change(proposal) else {
+    let Some(change) = change_here(proposal, answered, subject) else {
         return Ok(Vec::new());
     };
-    if subject.lacks(&change.target).is_some() {
-        return Ok(Vec::new());
-    }
     let comes_and_goes = answered.comes_and_goes();
     let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
     // One of many short connections has ended before its change would show.

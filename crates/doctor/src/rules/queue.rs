@@ -29,46 +29,45 @@ fn seen_by_sender(view: &View<'_>, sender: &Timeline) -> Option<Verdict> {
     if share < BLOAT_SHARE {
         return None;
     }
-    let (srtt, min_rtt) = (sender.srtt()?, sender.min_rtt()?);
+    let observed = format!(
+        "{} in {} of the samples",
+        human::time(sender.srtt()?),
+        human::share(share)
+    );
+    let share = of_all_time(sender, share);
     Some(
-        Draft::new(
-            "bufferbloat",
-            of_all_time(sender, share),
-            Confidence::Medium,
-        )
-        .beside(Limit::Congestion)
-        .row(
-            "srtt",
-            format!(
-                "{} in {} of the samples",
-                human::time(srtt),
-                human::share(share)
+        draft(view, share, ("srtt", observed), sender.min_rtt()?)
+            .beside(Limit::Congestion)
+            .next(Some(NextLimit {
+                what:
+                    "the bottleneck rate, as before: the queueing delay shrinks, not the time of \
+                       a transfer"
+                        .into(),
+                rate: view.rate(),
+            }))
+            .remark(
+                "If the queue is on this machine, a shorter one (txqueuelen, fq_codel) is better; \
+                 at a router of yours, queue management.",
             ),
-            format!(
-                "below {}",
-                human::time(min_rtt.saturating_add(bloat_delay(min_rtt)))
-            ),
-        )
-        .row(
-            "min_rtt",
-            human::time(min_rtt),
-            "the path without its queue",
-        )
-        .next(Some(NextLimit {
-            what: "the bottleneck rate, as before: the queueing delay shrinks, not the time of a \
-                   transfer"
-                .into(),
-            rate: view.rate(),
-        }))
+    )
+}
+
+/// What both ends say of a queue.
+fn draft(
+    view: &View<'_>,
+    share: f64,
+    (field, observed): (&'static str, String),
+    min_rtt: Duration,
+) -> Draft {
+    let usual = min_rtt.saturating_add(bloat_delay(min_rtt));
+    let path = "the path without its queue";
+    Draft::new("bufferbloat", share, Confidence::Medium)
+        .row(field, observed, format!("below {}", human::time(usual)))
+        .row("min_rtt", human::time(min_rtt), path)
         .propose_bbr(
             view.sender_side,
             "a smaller share beside flows that keep the queue full",
         )
-        .remark(
-            "If the queue is on this machine, a shorter one (txqueuelen, fq_codel) is better; \
-                 at a router of yours, queue management.",
-        ),
-    )
 }
 
 /// The receiver has no queue of its own to look at, but data that comes all the time echoes what
@@ -83,36 +82,18 @@ fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
     if share < BLOAT_SHARE {
         return None;
     }
-    let rtt = receiver.median(|s| s.rcv_rtt)?;
-    let min_rtt = receiver.min_rtt()?;
+    let observed = format!(
+        "{} in {} of the samples, without a pause in what comes",
+        human::time(receiver.median(|s| s.rcv_rtt)?),
+        human::share(share)
+    );
+    let fields = "rcv_rtt, since_data_received";
     Some(
-        Draft::new("bufferbloat", share, Confidence::Medium)
-            .row(
-                "rcv_rtt, since_data_received",
-                format!(
-                    "{} in {} of the samples, without a pause in what comes",
-                    human::time(rtt),
-                    human::share(share)
-                ),
-                format!(
-                    "below {}",
-                    human::time(min_rtt.saturating_add(bloat_delay(min_rtt)))
-                ),
-            )
-            .row(
-                "min_rtt",
-                human::time(min_rtt),
-                "the path without its queue",
-            )
-            .propose_bbr(
-                view.sender_side,
-                "a smaller share beside flows that keep the queue full",
-            )
-            .remark(
-                "Seen from here the queue may be in either direction. Queue management at its \
+        draft(view, share, (fields, observed), receiver.min_rtt()?).remark(
+            "Seen from here the queue may be in either direction. Queue management at its \
              bottleneck (fq_codel, cake) is better: at a router of yours, a little below the rate \
              of the line.",
-            ),
+        ),
     )
 }
 

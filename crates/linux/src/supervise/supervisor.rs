@@ -19,6 +19,7 @@ use super::setting::{Forced, SocketSetting};
 use crate::error::{Error, Result};
 use crate::process::process_info;
 use crate::remote_socket::{OwnerProcess, RemoteSocket};
+use crate::sock_diag::accepts;
 use crate::watch::AnnouncedSockets;
 
 /// Sockets that are noted at most; each takes some hundred bytes.
@@ -123,10 +124,8 @@ impl Noted {
     }
 
     fn listener_at(&self, local: SocketAddr) -> Option<&SocketOwner> {
-        let ip = local.ip().to_canonical();
         let is_here = |listener: &SocketAddr| {
-            let at = listener.ip().to_canonical();
-            listener.port() == local.port() && (at == ip || at.is_unspecified())
+            listener.port() == local.port() && accepts(listener.ip(), local.ip())
         };
         let mut listeners = self.listeners.iter();
         listeners

@@ -5,7 +5,7 @@
 //! client that reconnects), and never for more than a small share of the time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::clock::{Clock, thread_cpu_time};
 use crate::error::{Error, Result};
 use crate::process::{SocketOwners, process_cpu_time};
 use crate::remote_socket::OwnerProcess;
+use crate::sock_diag::accepts;
 
 /// A full look through `/proc` takes at most one part in this many of the time.
 const SHARE_ALL: u32 = 10;
@@ -235,22 +236,33 @@ impl OwnerBook {
         for (listener, inode) in listeners {
             let at = listener.local;
             let there = self.listeners.entry(at.port()).or_default();
-            there.extend(inode.map(|inode| (at.ip().to_canonical(), inode)));
+            there.extend(inode.map(|inode| (at.ip(), inode)));
         }
     }
 
     /// The inode of what listens where a connection was accepted, if one socket alone does: of
     /// several (`SO_REUSEPORT`) any may have been it.
     fn listener_at(&self, local: SocketAddr) -> Option<u64> {
-        let here = self.listeners.get(&local.port())?;
-        let only_at = |address: IpAddr| {
-            let mut there = here.iter().filter(|(at, _)| *at == address);
-            let first = there.next().filter(|_| there.next().is_none());
-            first.map(|(_, inode)| *inode)
+        let ip = local.ip();
+        let listeners = self.listeners.get(&local.port())?;
+        // The kernel prefers the one of the address itself, and then that of its family.
+        let rank = |at: IpAddr| {
+            (
+                at.is_unspecified(),
+                at.is_ipv4() != ip.to_canonical().is_ipv4(),
+            )
         };
-        let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let own = [local.ip().to_canonical()];
-        own.into_iter().chain(any).find_map(only_at)
+        let mut here: Vec<_> = listeners
+            .iter()
+            .filter(|(at, _)| accepts(*at, ip))
+            .collect();
+        here.sort_by_key(|(at, _)| rank(*at));
+        match here[..] {
+            [(at, inode), ..] if here.get(1).is_none_or(|(next, _)| rank(*next) != rank(*at)) => {
+                Some(*inode)
+            }
+            _ => None,
+        }
     }
 
     /// Whether a connection without an owner was accepted by a socket that has one.

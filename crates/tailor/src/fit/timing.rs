@@ -15,8 +15,7 @@ const PAUSES: u32 = 3;
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// A program that opens one connection after the other does so within this time, where it is worth
-/// to wait for it.
+/// How long a program is watched for a new connection if all that helps needs one.
 pub(super) const RENEWAL: Duration = Duration::from_secs(15);
 
 /// BBR leaves its start when the rate has not grown for three round trips, and drains its queue

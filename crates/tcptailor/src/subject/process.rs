@@ -1,6 +1,5 @@
 //! A program that is running on this machine, with its present traffic.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -130,7 +129,7 @@ impl Subject for ProcessSubject<'_> {
         };
         let mut listeners = SockDiag::open_in(&self.netns)?.scan(&request)?;
         let accepted = key.local.ip();
-        listeners.retain(|listener| accepts(listener.key.local.ip(), accepted));
+        listeners.retain(|listener| linux::accepts(listener.key.local.ip(), accepted));
         // The kernel prefers the one of the address itself.
         listeners.sort_by_key(|listener| listener.key.local.ip().is_unspecified());
         let on_socket = |sample: FlowSample| {
@@ -170,16 +169,6 @@ impl Subject for ProcessSubject<'_> {
 
     fn settings(&mut self) -> &mut dyn Settings<Error = anyhow::Error> {
         &mut self.settings
-    }
-}
-
-/// Whether a listener at `listening` accepts connections to `local`.
-fn accepts(listening: IpAddr, local: IpAddr) -> bool {
-    match (listening, local.to_canonical()) {
-        (IpAddr::V4(any), IpAddr::V4(_)) if any.is_unspecified() => true,
-        // That of IPv6 accepts both, unless it is told not to (IPV6_V6ONLY).
-        (IpAddr::V6(any), _) if any.is_unspecified() => true,
-        (listening, local) => listening.to_canonical() == local,
     }
 }
 
