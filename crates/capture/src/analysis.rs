@@ -13,13 +13,16 @@ use crate::flow::Flow;
 use crate::look::LookBudget;
 use crate::packet::{self, Found, Segment};
 use crate::summary::{CaptureSummary, FlowSummary, Vantage};
-use crate::table::Table;
+use crate::table::{Place, Table};
 use crate::trace::FlowTrace;
 
 /// Packets between two pauses.
 const PACKETS_AT_ONCE: u32 = 4096;
-/// A connection that has ended is kept for what may still come.
+/// A connection that was reset is kept for what may still come; of one that both ends have closed,
+/// only that there was one.
 const LINGER: Duration = Duration::from_secs(2);
+/// What comes so soon behind the last packet of a connection, without payload, is that packet again.
+const TWICE_MAX_NANOS: u64 = 2_000_000;
 /// A clock that goes back by more was set; by less, packets of several queues were mixed.
 const CLOCK_SET: Duration = Duration::from_secs(60);
 /// No capture has a pause that is longer.
@@ -153,15 +156,22 @@ impl Analysis {
 
     fn handle_segment(&mut self, segment: &mut Segment) {
         let found = self.table.find(&segment.key);
-        let found = found.filter(|&at| match begins_anew(self.table.flow(at), segment) {
-            true => {
-                self.retire(at);
-                false
+        let old = found.map(|at| (at, Fit::of(self.table.place(at), segment)));
+        let at = match old {
+            Some((at, Fit::Same)) => at,
+            Some((_, Fit::Late { is_twice })) => {
+                self.summary.duplicate_packets += u64::from(is_twice);
+                return;
             }
-            false => true,
-        });
-        let at = found.unwrap_or_else(|| self.open(segment));
-        let flow = self.table.flow(at);
+            Some((at, Fit::Other)) => {
+                self.retire(at);
+                self.open(segment)
+            }
+            None => self.open(segment),
+        };
+        let Place::Open(flow) = self.table.place(at) else {
+            return;
+        };
         if segment.payload_bytes > 0
             && !flow.is_looked_at()
             && self.looked_at < self.settings.judged_max
@@ -172,7 +182,10 @@ impl Analysis {
         let before = flow.trace_points();
         flow.handle(segment, &mut self.budget);
         self.trace_points = self.trace_points + flow.trace_points() - before;
-        if self.trace_points > TRACE_POINTS_MAX {
+        if flow.is_over() {
+            let flow = self.table.take_over(at, segment.at);
+            self.take_ended(flow);
+        } else if self.trace_points > TRACE_POINTS_MAX {
             self.drop_traces();
         }
     }
@@ -215,7 +228,10 @@ impl Analysis {
     }
 
     fn make_room(&mut self, now: Instant) {
-        let is_over = |flow: &Flow| flow.is_closed() && now.since(flow.last) >= LINGER;
+        let is_over = |place: &Place| match place {
+            Place::Open(flow) => flow.is_closed() && now.since(flow.last) >= LINGER,
+            Place::Over(over) => now.since(over.since) >= LINGER,
+        };
         for _ in 0..SWEEP {
             if let Some(at) = self.table.advance(false, is_over) {
                 self.retire(at);
@@ -223,15 +239,21 @@ impl Analysis {
         }
         while self.table.len() >= self.settings.open_max.max(1) {
             if let Some(at) = self.table.advance(true, is_over) {
-                self.summary.evicted_connections += 1;
+                let is_open = matches!(self.table.place(at), Place::Open(_));
+                self.summary.evicted_connections += u64::from(is_open);
                 self.retire(at);
             }
         }
     }
 
-    /// A connection is over, or has to go.
+    /// The ends at this place are forgotten: their connection is over, or has to go.
     fn retire(&mut self, at: u32) {
-        if let Some(mut flow) = self.table.remove(at) {
+        let flow = self.table.remove(at);
+        self.take_ended(flow);
+    }
+
+    fn take_ended(&mut self, flow: Option<Box<Flow>>) {
+        if let Some(mut flow) = flow {
             let last = flow.last;
             self.take(&mut flow, last);
         }
@@ -396,15 +418,56 @@ impl Analysis {
     }
 }
 
-/// Whether this is of another connection between ends that had one: a SYN opens it, or what was
+/// How a segment fits what is known of its ends.
+enum Fit {
+    /// It is of their connection.
+    Same,
+    /// It comes behind the end of that, and tells nothing more.
+    Late {
+        /// ... because it is the last packet, captured once more.
+        is_twice: bool,
+    },
+    /// It is of another connection between them.
+    Other,
+}
+
+impl Fit {
+    fn of(place: &Place, segment: &Segment) -> Self {
+        let since = match place {
+            Place::Open(flow) => {
+                return match begins_anew(flow, segment) {
+                    true => Self::Other,
+                    false => Self::Same,
+                };
+            }
+            Place::Over(over) => over.since,
+        };
+        // Whoever has closed repeats its FIN at most.
+        let has_more = segment.payload_bytes > 0 && !segment.has(TcpFlags::FIN);
+        let is_long_ago = segment.at.since(since) >= LINGER || since.since(segment.at) > CLOCK_SET;
+        match opens(segment) || has_more || is_long_ago {
+            true => Self::Other,
+            false => Self::Late {
+                is_twice: segment.at.nanos_since(since) < TWICE_MAX_NANOS,
+            },
+        }
+    }
+}
+
+/// Whether a SYN asks for a connection.
+const fn opens(segment: &Segment) -> bool {
+    segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK)
+}
+
+/// Whether this is of another connection between ends that have one: a SYN opens it, or what was
 /// known of the old one does not fit any more.
 fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
     let sender = &flow.ends[segment.from].sender;
     if sender.has_strayed() || flow.last.since(segment.at) > CLOCK_SET {
         return true;
     }
-    let opens = segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK);
-    opens && (flow.is_closed() || (sender.has_begun() && !sender.begins_at(segment.seq)))
+    let is_old = || sender.begins_at(segment.seq) || !sender.has_begun();
+    opens(segment) && (flow.is_closed() || !is_old())
 }
 
 fn is_of_one_device(done: &BTreeMap<(u64, u64), Done>) -> bool {

@@ -37,6 +37,8 @@ pub(crate) struct End {
     pub(crate) window: u16,
     pub(crate) has_stamps: bool,
     pub(crate) has_fin: bool,
+    /// An ACK of it, as the capture sees it, maybe before the end does.
+    pub(crate) is_fin_acked: bool,
     /// Messages that it sent: data after data of the other end.
     pub(crate) messages: u64,
     /// The packet before, to know one that was captured twice.
@@ -83,6 +85,7 @@ impl End {
             window: 0,
             has_stamps: false,
             has_fin: false,
+            is_fin_acked: false,
             messages: 0,
             last: None,
         }

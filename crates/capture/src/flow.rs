@@ -104,6 +104,11 @@ impl Flow {
         self.is_reset || self.ends.iter().all(|end| end.has_fin)
     }
 
+    /// Whether both ends have closed it, and know that of each other.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends.iter().all(|end| end.is_fin_acked)
+    }
+
     /// The end that sent more payload, and how much.
     pub(crate) fn sends_most(&self) -> (usize, u64) {
         let [low, high] = [0, 1].map(|end: usize| self.ends[end].sender.bytes_new());
@@ -314,6 +319,7 @@ impl Flow {
         let Some(ack) = own.ack_of(segment, other) else {
             return;
         };
+        other.is_fin_acked |= other.has_fin && ack.una >= other.sender.in_flight().next;
         // Without timestamps nothing tells, and the capture is taken to be at the sender.
         other.sender.is_placed = other.near.min_nanos().is_some() || segment.timestamps.is_none();
         let delay = other.near.delay_nanos(segment.at);

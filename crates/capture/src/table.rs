@@ -1,5 +1,6 @@
 //! Lookup of the connection to which a packet belongs: a table of bounded size.
 
+use base::Instant;
 use hashbrown::HashTable;
 
 use crate::flow::Flow;
@@ -22,9 +23,41 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Slot {
     hash: u64,
-    flow: Box<Flow>,
+    place: Place,
     /// A packet came since the hand was here.
     is_used: bool,
+}
+
+/// What is known of two ends.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// They have a connection.
+    Open(Box<Flow>),
+    /// Theirs has ended, and was taken out.
+    Over(Box<Over>),
+}
+
+/// A connection that has ended.
+#[derive(Debug)]
+pub(crate) struct Over {
+    key: Key,
+    pub(crate) since: Instant,
+}
+
+impl Place {
+    fn key(&self) -> &Key {
+        match self {
+            Self::Open(flow) => &flow.key,
+            Self::Over(over) => &over.key,
+        }
+    }
+
+    fn into_flow(self) -> Option<Box<Flow>> {
+        match self {
+            Self::Open(flow) => Some(flow),
+            Self::Over(_) => None,
+        }
+    }
 }
 
 impl Table {
@@ -69,7 +102,7 @@ impl Table {
     pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
         let is_it = |slots: &[Option<Slot>], at: u32| {
             let slot = slots[at as usize].as_ref();
-            slot.is_some_and(|slot| slot.flow.key == *key)
+            slot.is_some_and(|slot| slot.place.key() == key)
         };
         if let Some(last) = self.last.filter(|at| is_it(&self.slots, *at)) {
             return Some(last);
@@ -82,19 +115,19 @@ impl Table {
         self.last
     }
 
-    /// The connection at a place that [`Table::find`] gave.
-    pub(crate) fn flow(&mut self, at: u32) -> &mut Flow {
+    /// What is at a place that [`Table::find`] gave.
+    pub(crate) fn place(&mut self, at: u32) -> &mut Place {
         let slot = self.slots[at as usize].as_mut();
-        let slot = slot.expect("only places of open connections are handed out");
+        let slot = slot.expect("only places that are taken are handed out");
         slot.is_used = true;
-        &mut slot.flow
+        &mut slot.place
     }
 
     pub(crate) fn insert(&mut self, flow: Box<Flow>) -> u32 {
         let hash = self.hash(&flow.key);
         let slot = Some(Slot {
             hash,
-            flow,
+            place: Place::Open(flow),
             is_used: true,
         });
         let at = match self.free.pop() {
@@ -113,6 +146,15 @@ impl Table {
         at
     }
 
+    /// Takes the connection at a place out; that its ends had one is known until that is removed.
+    pub(crate) fn take_over(&mut self, at: u32, now: Instant) -> Option<Box<Flow>> {
+        let slot = self.slots.get_mut(at as usize)?.as_mut()?;
+        let key = *slot.place.key();
+        let over = Box::new(Over { key, since: now });
+        core::mem::replace(&mut slot.place, Place::Over(over)).into_flow()
+    }
+
+    /// Forgets a place, and gives its connection, if that is still open.
     pub(crate) fn remove(&mut self, at: u32) -> Option<Box<Flow>> {
         let slot = self.slots.get_mut(at as usize)?.take()?;
         if let Ok(entry) = self.index.find_entry(slot.hash, |(_, place)| *place == at) {
@@ -120,19 +162,19 @@ impl Table {
         }
         self.free.push(at);
         self.last = None;
-        Some(slot.flow)
+        slot.place.into_flow()
     }
 
-    /// Looks at the next place: a connection that `may_go`, or the one there if it was not used
-    /// since the hand was there before and `must` one go.
-    pub(crate) fn advance(&mut self, must: bool, may_go: impl Fn(&Flow) -> bool) -> Option<u32> {
+    /// Looks at the next place: one that `may_go`, or the one there if it was not used since the
+    /// hand was there before and `must` one go.
+    pub(crate) fn advance(&mut self, must: bool, may_go: impl Fn(&Place) -> bool) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
         }
         self.hand = (self.hand + 1) % self.slots.len();
         let at = self.hand as u32;
         let slot = self.slots[self.hand].as_mut()?;
-        if may_go(&slot.flow) || (must && !slot.is_used) {
+        if may_go(&slot.place) || (must && !slot.is_used) {
             return Some(at);
         }
         if must {
@@ -141,10 +183,13 @@ impl Table {
         None
     }
 
-    /// All of them, in order of their places.
+    /// All connections, in order of their places.
     pub(crate) fn flows(&mut self) -> impl Iterator<Item = &mut Flow> {
         let slots = self.slots.iter_mut().flatten();
-        slots.map(|slot| &mut *slot.flow)
+        slots.filter_map(|slot| match &mut slot.place {
+            Place::Open(flow) => Some(&mut **flow),
+            Place::Over(_) => None,
+        })
     }
 
     /// All that are left, in order of their places.
@@ -152,7 +197,8 @@ impl Table {
         self.index.clear();
         self.last = None;
         let slots = core::mem::take(&mut self.slots);
-        slots.into_iter().flatten().map(|slot| slot.flow)
+        let places = slots.into_iter().flatten().map(|slot| slot.place);
+        places.filter_map(Place::into_flow)
     }
 }
 

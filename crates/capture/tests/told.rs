@@ -371,24 +371,25 @@ fn what_only_knocks_leaves_room_for_what_carries_payload() {
     assert_eq!(summary.connections_left_out, 48);
 }
 
+/// Every second flight is a full window of the largest scale that fits, so that the scale is known
+/// and unknown in turn.
 #[test]
-fn looks_at_a_state_that_turns_back_and_forth_are_bounded() {
-    let fin = |from_client| Made {
-        from_client,
-        seq: if from_client { 1000 } else { 1 },
-        ack: if from_client { 1 } else { 1000 },
-        flags: FIN_ACK,
-        payload: 0,
-        ..plain(0, 9)
-    };
-    let mut made = vec![fin(true), fin(false)];
+fn looks_at_a_scale_that_turns_back_and_forth_are_bounded() {
+    let mut made = Vec::new();
+    let mut seq = 1000;
     for round in 0..6000_u32 {
-        let (at, seq) = (u64::from(round) * 30_000, 1001 + 100 * round);
+        let at = u64::from(round) * 30_000;
+        let payload = if round % 2 == 0 { 64_512 } else { 3000 };
         let sent = Made {
-            ack: 2,
+            payload,
             ..data(at, seq)
         };
-        made.extend([sent, ack(at + 12_000, seq + 100)]);
+        seq += u32::from(payload);
+        let answer = Made {
+            window: 63,
+            ..ack(at + 12_000, seq)
+        };
+        made.extend([sent, answer]);
     }
     let (recording, _, flows) = analysed_all(&made, listing());
     assert_eq!(flows.len(), 1);
@@ -397,6 +398,66 @@ fn looks_at_a_state_that_turns_back_and_forth_are_bounded() {
         assert!(bytes <= 256 << 10, "{bytes} bytes");
         assert!(track.samples.len() > 30);
     }
+    let known = recording
+        .flows
+        .iter()
+        .flat_map(|track| track.samples.iter());
+    let known: Vec<bool> = known.map(|look| look.snd_wscale.is_some()).collect();
+    let turns = known.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(turns > 60, "{turns} turns");
+}
+
+/// Both ends have closed: a FIN that comes once more, and an ACK that was captured twice, are of
+/// that connection; payload is not.
+#[test]
+fn what_comes_behind_the_end_opens_no_connection_unless_it_is_new() {
+    let fin = |micros, from_client| Made {
+        from_client,
+        seq: if from_client { 1010 } else { 1 },
+        ack: if from_client { 1 } else { 1011 },
+        flags: FIN_ACK,
+        payload: 0,
+        ..plain(micros, 9)
+    };
+    let last = Made {
+        seq: 1011,
+        ack: 2,
+        ..ack(30_000, 2)
+    };
+    let last = Made {
+        from_client: true,
+        ..last
+    };
+    let sent = Made {
+        payload: 10,
+        ..data(0, 1000)
+    };
+    let twice = Made {
+        micros: 30_100,
+        ..last.clone()
+    };
+    let closed = vec![
+        sent,
+        fin(10_000, true),
+        fin(20_000, false),
+        last.clone(),
+        twice,
+    ];
+    let mut late = closed.clone();
+    late.extend([
+        fin(250_000, false),
+        Made {
+            micros: 260_000,
+            ..last
+        },
+    ]);
+    let (_, summary, flows) = analysed_all(&late, listing());
+    assert_eq!((flows.len(), summary.duplicate_packets), (1, 1));
+    assert_eq!(flows[0].packets, 4);
+    let mut later = closed;
+    later.push(data(100_000, 5_000_000));
+    let (_, _, flows) = analysed_all(&later, listing());
+    assert_eq!(flows.len(), 2);
 }
 
 #[test]
