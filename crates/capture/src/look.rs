@@ -20,7 +20,7 @@ const TINY_WINDOW: u16 = 1024;
 const PLAIN_WINDOW: u16 = 14_600;
 
 /// Looks at all connections together that come as often as was asked for, about ...
-const LOOKS_FREE: u32 = 1 << 16;
+const LOOKS_FREE: u32 = 1 << 15;
 /// ... and one more with each this many packets: looks cost many times what packets do.
 const PACKETS_PER_LOOK: u32 = 64;
 /// Looks that one stands for, at most.
