@@ -1,5 +1,6 @@
 //! The whole of a capture: packets go in, a recording for the doctor comes out.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufRead;
@@ -76,15 +77,23 @@ pub struct Analysis {
     /// Open connections that are looked at.
     looked_at: usize,
     budget: LookBudget,
-    /// Ended connections, by payload and number.
-    done: BTreeMap<(u64, u64), Done>,
+    /// Ended connections.
+    done: BTreeMap<Rank, Done>,
     summaries: VecDeque<FlowSummary>,
     /// Packets by where they seem to have been captured.
     vantages: BTreeMap<Vantage, u64>,
     /// Points of the traces of open connections.
     trace_points: usize,
-    /// Traces of connections that have ended, by payload and number.
-    traces: BTreeMap<(u64, u64), FlowTrace>,
+    /// Traces of connections that have ended.
+    traces: BTreeMap<Rank, FlowTrace>,
+}
+
+/// Connections with more payload are worth more; of equals the earlier one, so that the next one of
+/// thousands that are alike costs nothing.
+type Rank = (u64, Reverse<u64>);
+
+fn rank_of(flow: &Flow) -> Rank {
+    (flow.sends_most().1, Reverse(flow.serial))
 }
 
 /// A connection that is over.
@@ -260,7 +269,16 @@ impl Analysis {
     }
 
     fn take(&mut self, flow: &mut Flow, now: Instant) {
-        let was_looked_at = flow.is_looked_at();
+        let rank = rank_of(flow);
+        self.looked_at -= usize::from(flow.is_looked_at());
+        if self.done.len() >= self.settings.judged_max
+            && self
+                .done
+                .first_key_value()
+                .is_none_or(|(last, _)| rank < *last)
+        {
+            flow.drop_looks();
+        }
         let tracks = flow.finish(now, &mut self.budget);
         self.sum_up(flow);
         if self.settings.lists_flows {
@@ -268,13 +286,11 @@ impl Analysis {
         }
         self.trace_points -= flow.trace_points();
         if let Some(trace) = flow.take_trace() {
-            self.traces
-                .insert((flow.sends_most().1, flow.serial), trace);
+            self.traces.insert(rank, trace);
             if self.traces.len() > self.settings.traced_max {
                 self.traces.pop_first();
             }
         }
-        self.looked_at -= usize::from(was_looked_at);
         let Some(tracks) = tracks else {
             self.summary.connections_left_out += 1;
             return;
@@ -287,7 +303,7 @@ impl Analysis {
             near: [0, 1].map(|end: usize| flow.ends[end].near.min()),
             vantage: Vantage::of(flow),
         };
-        self.done.insert((flow.sends_most().1, flow.serial), done);
+        self.done.insert(rank, done);
         if self.done.len() > self.settings.judged_max {
             self.done.pop_first();
             self.summary.connections_left_out += 1;
@@ -470,14 +486,14 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
     opens(segment) && (flow.is_closed() || !is_old())
 }
 
-fn is_of_one_device(done: &BTreeMap<(u64, u64), Done>) -> bool {
+fn is_of_one_device(done: &BTreeMap<Rank, Done>) -> bool {
     let mut devices = done.values().map(|done| done.device);
     let first = devices.next();
     devices.all(|device| Some(device) == first)
 }
 
 /// The ends of all connections, in the order in which these appeared.
-fn tracks_of(done: BTreeMap<(u64, u64), Done>) -> Vec<Track> {
+fn tracks_of(done: BTreeMap<Rank, Done>) -> Vec<Track> {
     let mut tracks: Vec<Track> = match is_of_one_device(&done) {
         true => done.into_values().flat_map(|done| done.tracks).collect(),
         false => from_the_nearest(done.into_values()),

@@ -159,6 +159,11 @@ impl Flow {
         (self.next_look, self.interval) = (now, interval);
     }
 
+    /// What was seen at looks is wanted no more.
+    pub(crate) fn drop_looks(&mut self) {
+        self.looks = None;
+    }
+
     /// A packet of it; looks are taken from `budget`.
     pub(crate) fn handle(&mut self, segment: &mut Segment, budget: &mut LookBudget) {
         if segment.at < self.last {
