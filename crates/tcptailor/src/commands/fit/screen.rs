@@ -80,6 +80,9 @@ fn both_ways(up: String, down: &str) -> String {
     }
 }
 
+const IDLE: &str = "No connection carried data while it was watched, so that nothing limited one. Run \
+                    fit again while the program is at work.";
+
 /// Facts already shown to the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
@@ -118,15 +121,18 @@ fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -
     let mut text = format!("\nmeasured  {}\n", got(&look.measure));
     match main.main().filter(|_| !is_first && !main.has_finding()) {
         // Behind a change that is kept, a word is enough.
-        Some(verdict) => {
-            let bold = output::Paint::BOLD;
-            write!(text, "\n{bold}{}{bold:#}\n   ", verdict.id).expect("a String grows");
-            push_wrapped(&mut text, verdict.sentence, "   ", 3);
-            text.truncate(text.trim_end().len());
-        }
+        Some(verdict) => push_answer(&mut text, verdict.id, verdict.sentence),
+        None if rows.iter().all(|row| row.idle) => push_answer(&mut text, "idle", IDLE),
         None => text.push_str(&screen::findings(main)),
     }
     text
+}
+
+fn push_answer(text: &mut String, id: &str, sentence: &str) {
+    let bold = output::Paint::BOLD;
+    write!(text, "\n{bold}{id}{bold:#}\n   ").expect("a String grows");
+    push_wrapped(text, sentence, "   ", 3);
+    text.truncate(text.trim_end().len());
 }
 
 /// How a change is measured.
