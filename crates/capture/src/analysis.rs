@@ -22,7 +22,7 @@ const PACKETS_AT_ONCE: u32 = 4096;
 /// A connection that was reset is kept for what may still come; of one that both ends have closed,
 /// only that there was one.
 const LINGER: Duration = Duration::from_secs(2);
-/// What comes so soon behind the last packet of a connection, without payload, is that packet again.
+/// What comes so soon behind a connection's last packet, without payload, is that packet again.
 const TWICE_MAX_NANOS: u64 = 2_000_000;
 /// A clock that goes back by more was set; by less, packets of several queues were mixed.
 const CLOCK_SET: Duration = Duration::from_secs(60);
