@@ -1,5 +1,5 @@
 //! Walks at random: scripts that nobody wrote. What the application calls and what the peer sends
-//! is drawn; our stack and the kernel are compared, packet by packet.
+//! is drawn, by kind; our stack and the kernel are compared, packet by packet.
 //!
 //! A walk keeps away from the moments at which a timer fires, whose order with what comes in would
 //! be chance on the kernel. It begins with a handshake and draws from what the connection did on
@@ -88,23 +88,26 @@ const SENDER: Kind = Kind {
     walks: 100,
     different_max: 30,
 };
+// The bounds of these leave room for some seeds that a loaded machine changes: of the first fifty
+// walks 4, 38 and 14 of a hundred differ. No more than there are threads, so that they end in the
+// time of one.
 const RECEIVER: Kind = Kind {
     name: "receiver",
     script: receiver::script,
-    walks: 50,
-    different_max: 90,
+    walks: 40,
+    different_max: 20,
 };
 const OPENING: Kind = Kind {
     name: "opening",
     script: opening::script,
-    walks: 50,
-    different_max: 90,
+    walks: 40,
+    different_max: 55,
 };
 const CLOCKS: Kind = Kind {
     name: "clocks",
     script: clocks::script,
-    walks: 50,
-    different_max: 90,
+    walks: 40,
+    different_max: 35,
 };
 /// Walks at once; they wait most of the time.
 const THREADS: usize = 48;

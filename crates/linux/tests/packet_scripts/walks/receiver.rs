@@ -1,5 +1,6 @@
 //! A host that receives: data in and out of order, twice, beyond the window; the application reads
-//! in pieces, from a small buffer or late.
+//! in pieces, from a small buffer or late. Nothing is urgent: our stack has no mark at which reads
+//! stop.
 
 use base::Rng;
 
@@ -90,7 +91,7 @@ impl Walk {
                 self.written += bytes;
                 self.draft.push(&format!("write {bytes} -> *"));
             }
-            17 => self.urgent(),
+            17 => self.in_order(),
             18 if self.draft.one_in(3) && !self.is_done && self.next == self.high => {
                 self.is_done = true;
                 let next = self.next;
@@ -108,9 +109,9 @@ impl Walk {
         self.draft.pick(&[1, 10, 100, mss - 1, mss, mss, mss])
     }
 
-    fn deliver(&mut self, start: u64, end: u64, flags: &str) {
+    fn deliver(&mut self, start: u64, end: u64) {
         let push = self.draft.pick(&["", "", " PSH"]);
-        let line = format!("in data {start}..{end}{push}{flags} ack 1");
+        let line = format!("in data {start}..{end}{push} ack 1");
         self.draft.push(&line);
         if start <= self.next {
             self.next = self.next.max(end);
@@ -123,14 +124,14 @@ impl Walk {
             return;
         }
         let size = self.size();
-        self.deliver(self.next, self.next + size, "");
+        self.deliver(self.next, self.next + size);
     }
 
     /// Several full segments at once.
     fn train(&mut self) {
         for _ in 0..2 + self.draft.rng.below(5) {
             if !self.is_done {
-                self.deliver(self.next, self.next + self.mss, "");
+                self.deliver(self.next, self.next + self.mss);
             }
         }
     }
@@ -143,7 +144,7 @@ impl Walk {
         let size = self.size();
         let gap = self.draft.pick(&[1, 100, self.mss, 2 * self.mss]);
         let from = self.draft.pick(&[self.next, self.high, self.high]);
-        self.deliver(from + gap, from + gap + size, "");
+        self.deliver(from + gap, from + gap + size);
     }
 
     /// What came before, wholly or partly.
@@ -152,7 +153,7 @@ impl Walk {
         let start = 1 + self.draft.rng.below(self.high);
         let end = (start + size).min(self.high);
         if start < end {
-            self.deliver(start, end, "");
+            self.deliver(start, end);
         }
     }
 
@@ -162,14 +163,5 @@ impl Walk {
         let start = self.next + far;
         let line = format!("in data {start}..{} ack 1", start + 100);
         self.draft.push(&line);
-    }
-
-    fn urgent(&mut self) {
-        if self.is_done {
-            return;
-        }
-        let size = self.size();
-        let pointer = 1 + self.draft.rng.below(2 * size);
-        self.deliver(self.next, self.next + size, &format!(" URG urg {pointer}"));
     }
 }
