@@ -275,6 +275,15 @@ impl<'a> Play<'a> {
         let Some((name, connection)) = found else {
             return format!("from port {}", wire.header.source_port);
         };
+        let is_syn = wire.header.flags.contains(TcpFlags::SYN);
+        if is_syn
+            && connection
+                .host_isn
+                .is_some_and(|isn| isn != wire.header.seq)
+        {
+            // A new incarnation, which has other numbers.
+            connection.forget_host();
+        }
         if connection.host_isn.is_none() {
             connection.sent(wire);
         }

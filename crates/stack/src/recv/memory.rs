@@ -39,7 +39,13 @@ impl Receiver {
         Err(DropReason::BufferFull)
     }
 
-    /// The same for data behind a gap.
+    /// A bare FIN is taken without memory, but the window is taken back then as for data that is
+    /// refused (Linux `tcp_data_queue`).
+    pub(super) fn note_room_for_fin(&mut self, charge: u32) {
+        self.is_out_of_memory |= self.buffer.is_truesize() && !self.buffer.fits(charge);
+    }
+
+    /// The same as [`Self::make_room`] for data behind a gap.
     pub(super) fn make_room_out_of_order(&mut self, data: &DataInput<'_>, charge: u32) -> bool {
         if self.queue.range_packets() >= self.buffer.packets_max() {
             return false;

@@ -291,6 +291,9 @@ impl Receiver {
         {
             return self.refuse(reason);
         }
+        if payload_bytes == 0 {
+            self.note_room_for_fin(blocks.charge);
+        }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
             let facts = Arrived {
@@ -520,7 +523,12 @@ impl Receiver {
         let next = self.next();
         // Linux alone takes its offer back then (rule 3.4.7).
         let is_shut = core::mem::take(&mut self.is_out_of_memory) && self.buffer.is_truesize();
-        let bytes = if is_shut { 0 } else { self.select_window() };
+        if is_shut {
+            self.is_predicting = false;
+            self.window.take_back(next);
+            return 0;
+        }
+        let bytes = self.select_window();
         self.is_predicting &= bytes > 0;
         self.window.on_offered(next, bytes);
         bytes

@@ -344,6 +344,12 @@ impl Window {
         self.edge = self.edge.max(next + u64::from(bytes));
     }
 
+    /// Takes back what was offered beyond `next`: there is no memory (rule 3.4.7).
+    pub(super) fn take_back(&mut self, next: u64) {
+        self.on_offered(next, 0);
+        self.edge = next;
+    }
+
     /// Remaining part of the last offered window (Linux `tcp_receive_window`).
     pub(super) fn left(&self, next: u64) -> u32 {
         let end = self.offered_at + u64::from(self.offered);

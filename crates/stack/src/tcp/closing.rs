@@ -45,8 +45,14 @@ impl Connection {
         shared.tell(now, Some(self.socket.id()), || TraceEvent::State(name));
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
-            // Linux `tcp_fin`: whoever has closed already does not wait with its answer.
-            State::Closing(_) => self.recv.force_ack(),
+            State::Closing(_) => {
+                // Linux `tcp_fin`: whoever has closed already does not wait with its answer, not
+                // even for its own FIN, where that has not left yet.
+                self.recv.force_ack();
+                if self.linux().is_some() {
+                    self.send_ack(now, shared);
+                }
+            }
             State::TimeWait => {
                 // The peer's FIN still has to be acknowledged where it came last; the timer is the
                 // host's then.

@@ -173,11 +173,17 @@ impl Connection {
     /// retransmits its own: the answer is ours again.
     pub(super) fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
-            // A SYN-ACK of a simultaneous open also carries the ACK that we wait for.
-            return if placed.segment.flags.contains(TcpFlags::ACK) {
-                self.judge_ack(shared, placed.segment)
-            } else {
-                Verdict::Duplicate
+            if !placed.segment.flags.contains(TcpFlags::ACK) {
+                return Verdict::Duplicate;
+            }
+            // A SYN-ACK of a simultaneous open also carries the ACK that we wait for. Of a peer
+            // that asked for the connection it is an old segment (Linux `tcp_check_req`).
+            let verdict = self.judge_ack(shared, placed.segment);
+            return match verdict {
+                Verdict::Acceptable if self.is_asked() && self.linux().is_some() => {
+                    Verdict::Challenge
+                }
+                other => other,
             };
         }
         shared.counters.syn_challenges += 1;

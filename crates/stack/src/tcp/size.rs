@@ -14,9 +14,12 @@ use crate::mtu::{MtuState, ProbeConditions, TooBig};
 use crate::progress::Mark;
 use crate::send::{Outgoing, SegmentSizes};
 
-/// Less payload in a full segment is taken as this much: a peer that announces an MSS of 1 costs
-/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`: 48 less its options).
-pub(super) const MSS_MIN: u32 = 36;
+/// A smaller MSS, options included, is taken as this much: a peer that announces an MSS of 1 costs
+/// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`).
+pub(super) const MSS_MIN: u32 = 48;
+
+/// What the longest options leave of it.
+const PAYLOAD_MIN: u32 = 8;
 
 /// Payload beside the header of IPv4, whose total length has 16 bits (RFC 791 section 3.1), and the
 /// largest of TCP.
@@ -30,7 +33,10 @@ pub(super) const fn option_bytes(timestamps: bool) -> u32 {
 /// Payload that fits into `whole` bytes beside the options.
 #[inline]
 fn payload_beside(whole: u32, option_bytes: u32) -> u32 {
-    whole.saturating_sub(option_bytes).max(MSS_MIN)
+    whole
+        .max(MSS_MIN)
+        .saturating_sub(option_bytes)
+        .max(PAYLOAD_MIN)
 }
 
 /// Limits of path and peer.
@@ -141,7 +147,7 @@ impl Connection {
     pub(super) fn probe_sizes(&self, sizes: &SegmentSizes, mtu: u16) -> SegmentSizes {
         let mss = (sizes.mss + u32::from(mtu)).saturating_sub(self.size.mtu().into());
         SegmentSizes {
-            mss: mss.max(MSS_MIN),
+            mss: mss.max(PAYLOAD_MIN),
             gso_max: 0,
             ..*sizes
         }
@@ -351,8 +357,9 @@ mod tests {
         check(1460, true, 0, 1448);
         // Three SACK blocks.
         check(1460, true, 28, 1420);
-        check(48, true, 28, MSS_MIN);
+        check(48, true, 28, PAYLOAD_MIN);
         check(48, true, 0, 36);
+        check(1, true, 12, 24);
         check(0, false, 0, MSS_MIN);
     }
 }

@@ -307,7 +307,7 @@ fn options_of_a_syn_are_kept_within_bounds() {
     check(Some(1460), 7, 1460, 7);
     check(Some(0), 15, 536, 14);
     check(None, 255, 536, 14);
-    check(Some(1), 14, 36, 14);
+    check(Some(1), 14, 48, 14);
     check(Some(65_535), 0, 1460, 0);
 }
 
