@@ -556,7 +556,7 @@ impl Connection {
                 // somebody else.
                 shared.counters.data_after_close += 1;
                 shared.reset_in_reply(now, self.local(), self.remote(), segment);
-                self.fail(now, shared, Failure::Reset);
+                self.fail(now, shared, self.failure_by_reset());
                 return false;
             }
             // The peer has said that it is done; whatever follows its FIN is not from it. What came
@@ -683,18 +683,22 @@ impl Connection {
     /// A reset that counts (RFC 9293 section 3.10.7.4, second step).
     #[inline(never)]
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
-        let failure = match self.state {
+        if self.state.is_synchronized() {
+            shared.counters.established_resets += 1;
+        }
+        self.fail(now, shared, self.failure_by_reset());
+    }
+
+    /// What the program is told where a reset has ended the connection, from either side.
+    fn failure_by_reset(&self) -> Failure {
+        match self.state {
             // In Linux only what never heard of the peer is refused (`tcp_reset`).
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 Failure::Refused
             }
             State::CloseWait(_) if self.linux().is_some() => Failure::BrokenPipe,
             _ => Failure::Reset,
-        };
-        if self.state.is_synchronized() {
-            shared.counters.established_resets += 1;
         }
-        self.fail(now, shared, failure);
     }
 }
 
