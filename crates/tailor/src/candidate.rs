@@ -292,7 +292,7 @@ pub(crate) fn of_proposals<S: Subject + ?Sized>(
                     waited: None,
                     proposals: vec![proposal.clone()],
                     comes_and_goes,
-                    turns_slowly: answered.turns_slowly || answered.is_followed,
+                    turns_slowly: answered.turns_slowly() || answered.is_followed,
                     is_pool: answered.is_pool,
                 }),
             }

@@ -55,8 +55,9 @@ pub struct Answered<'o, 'r> {
     /// The program keeps several connections of this service open for long, and opened one of them
     /// while it was watched.
     pub is_pool: bool,
-    /// Its connections come and go so slowly that one of them is open for longer than a short look.
-    pub turns_slowly: bool,
+    /// The mean time from one of its service's connections that came or went to the next, where
+    /// some did.
+    pub turn: Option<Duration>,
     /// Has ended and another one was opened, or was opened and another one has ended.
     pub is_replaced: bool,
     /// Follows a connection that was changed alone, and has ended: so will this one.
@@ -158,7 +159,7 @@ impl<'r> Observed<'r> {
         };
         Answered {
             is_pool: self.is_pool(case.track()),
-            turns_slowly: self.turns_slowly(case.track()),
+            turn: self.turn(case.track()),
             is_replaced: self.is_replaced(case.track()),
             is_followed: false,
             case,
@@ -173,12 +174,11 @@ impl<'r> Observed<'r> {
         sum.opened > 0 && sum.stayed > 0 && sum.went <= sum.stayed
     }
 
-    /// Whether some of its connections were opened or ended, and fewer than one a second.
-    fn turns_slowly(&self, track: &Track) -> bool {
+    /// See [`Answered::turn`].
+    fn turn(&self, track: &Track) -> Option<Duration> {
         let sum = self.turnover(track);
-        let turns = sum.opened.max(sum.went) as f64;
-        let seconds = self.recording.ended.since(self.began).as_secs_f64();
-        turns > 0.0 && turns * SLOW_TURN.as_secs_f64() < seconds
+        let turns = u32::try_from(sum.opened.max(sum.went)).ok()?;
+        self.recording.ended.since(self.began).checked_div(turns)
     }
 
     /// Whether it came or went while it was recorded, and its process has another connection of the
@@ -276,6 +276,11 @@ impl Answered<'_, '_> {
     /// Whether its connections come and go: several were seen, or are known to have been.
     pub(crate) fn comes_and_goes(&self) -> bool {
         self.case.connections() > 1 || self.is_replaced || self.is_followed
+    }
+
+    /// Whether these come and go so slowly that one of them is open for longer than a short look.
+    pub(crate) fn turns_slowly(&self) -> bool {
+        self.turn > Some(SLOW_TURN)
     }
 
     /// Its samples as one timeline.

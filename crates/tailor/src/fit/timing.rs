@@ -75,9 +75,14 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
     let anew = timeout.unwrap_or_default() / (1 << backoffs) * (1 << BACKOFFS);
     let share = options.bound / LOOKS_MIN;
     // Of a program with long pauses a look holds one of them at least.
-    let slice = options
-        .slice
-        .max(bounded(pause * PAUSES).min(share.max(pause + pause / 4)));
+    let of_pauses = bounded(pause * PAUSES).min(share.max(pause + pause / 4));
+    // Where one connection takes the place of another after seconds it holds one, if there is time:
+    // looks at the beginning of one and at the end of another are not of the same. Of a pool
+    // several are seen at once.
+    let follow = answered.comes_and_goes() && !answered.is_pool;
+    let turn = answered.turn.filter(|_| follow);
+    let of_turns = turn.unwrap_or_default().min(share);
+    let slice = options.slice.max(of_pauses).max(of_turns);
     Timing {
         settle: ACTS_AFTER
             .max(round_trips.min(most))
@@ -159,9 +164,63 @@ pub(super) fn longer(answered: &Answered<'_, '_>, observe: Duration) -> Option<D
 
 #[cfg(test)]
 mod tests {
-    use base::{FlowKey, Instant};
+    use base::{FlowKey, Instant, Netns};
+    use doctor::Recording;
 
     use super::*;
+    use crate::observed::Observed;
+
+    /// A program that takes one file after the other, each by a connection of its own; the last
+    /// one began after this many seconds of ten.
+    #[test]
+    fn looks_last_as_long_as_connections_that_follow_each_other() {
+        let slice = |began_s: Option<u64>, bound_s: u64| {
+            let second = Duration::from_secs(1);
+            let track = |cookie: u64, from: u64, to: u64| {
+                let key = FlowKey {
+                    local: ([10, 0, 0, 1], 40_000 + cookie as u16).into(),
+                    remote: ([10, 0, 0, 2], 443).into(),
+                };
+                let look = |at: u64| FlowSample {
+                    bytes_acked: Some(100),
+                    bytes_received: Some(1_000_000 * (at - from)),
+                    ..FlowSample::empty(Instant::ZERO + second * at as u32, key)
+                };
+                Track {
+                    key,
+                    cookie,
+                    owners: Vec::new(),
+                    samples: (from..=to).map(look).collect(),
+                    ended: to < 10,
+                    interface: None,
+                    options_error: None,
+                }
+            };
+            let first = track(1, 0, began_s.unwrap_or(10));
+            let next = began_s.map(|began| track(2, began, 10));
+            let recording = Recording {
+                flows: [Some(first), next].into_iter().flatten().collect(),
+                ended: Instant::ZERO + second * 10,
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let answers = observed.answers(|_| true);
+            let options = FitOptions {
+                observe: second * 4,
+                slice: second,
+                settle: second,
+                warm_up: second,
+                bound: second * bound_s as u32,
+                extra: second,
+                once: false,
+                dry_run: false,
+            };
+            timing(&answers[0], &options).slice
+        };
+        assert_eq!(slice(None, 400), Duration::from_secs(1), "it stays");
+        assert_eq!(slice(Some(3), 400), Duration::from_secs(10));
+        assert_eq!(slice(Some(3), 90), Duration::from_millis(4500), "no time");
+    }
 
     #[test]
     fn who_takes_a_download_does_not_pause() {
