@@ -22,8 +22,9 @@ const PACKETS_AT_ONCE: u32 = 4096;
 /// A connection that was reset is kept for what may still come; of one that both ends have closed,
 /// only that there was one.
 const LINGER: Duration = Duration::from_secs(2);
-/// What comes so soon behind a connection's last packet, without payload, is that packet again.
-const TWICE_MAX_NANOS: u64 = 2_000_000;
+/// What comes so soon behind a connection's last packet is of it: without payload, that packet once
+/// more; with payload, one that the capture took from another queue.
+const SOON_NANOS: u64 = 2_000_000;
 /// A clock that goes back by more was set; by less, packets of several queues were mixed.
 const CLOCK_SET: Duration = Duration::from_secs(60);
 /// No capture has a pause that is longer.
@@ -458,13 +459,14 @@ impl Fit {
             }
             Place::Over(over) => over.since,
         };
+        let is_soon = segment.at.nanos_since(since) < SOON_NANOS;
         // Whoever has closed repeats its FIN at most.
         let has_more = segment.payload_bytes > 0 && !segment.has(TcpFlags::FIN);
         let is_long_ago = segment.at.since(since) >= LINGER || since.since(segment.at) > CLOCK_SET;
-        match opens(segment) || has_more || is_long_ago {
+        match opens(segment) || (has_more && !is_soon) || is_long_ago {
             true => Self::Other,
             false => Self::Late {
-                is_twice: segment.at.nanos_since(since) < TWICE_MAX_NANOS,
+                is_twice: is_soon && segment.payload_bytes == 0,
             },
         }
     }

@@ -444,6 +444,8 @@ fn what_comes_behind_the_end_opens_no_connection_unless_it_is_new() {
         twice,
     ];
     let mut late = closed.clone();
+    // From another queue of the interface.
+    late.push(data(30_500, 1000));
     late.extend([
         fin(250_000, false),
         Made {
