@@ -132,6 +132,7 @@ impl KernelHost {
             let _ = sysctl::write("net.ipv6.conf.all.disable_ipv6", "1");
         }
         set_up_device(setup.mtu, host, prefix).map_err(|error| error.to_string())?;
+        wait_for_route_of(host)?;
         let wanted = setup
             .sysctls
             .iter()
@@ -307,6 +308,24 @@ fn set_up_device(mtu: u16, address: IpAddr, prefix: u8) -> linux::Result<()> {
     link::set_txqueuelen(DEVICE, 10_000)?;
     addr::add(DEVICE, address, prefix)?;
     link::set_up(DEVICE)
+}
+
+/// Before the kernel has made the route of an address of IPv6, which it does a little later, packets
+/// to it are dropped.
+fn wait_for_route_of(address: IpAddr) -> Result<(), String> {
+    let IpAddr::V6(address) = address else {
+        return Ok(());
+    };
+    let line = format!("{:032x} 80 ", address.to_bits());
+    for _ in 0..1000 {
+        let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route");
+        let routes = routes.map_err(|error| error.to_string())?;
+        if routes.lines().any(|route| route.starts_with(&line)) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(format!("no route of {address} came about"))
 }
 
 fn wait_readable(tun: &PlainTun, at_most: Duration) {
