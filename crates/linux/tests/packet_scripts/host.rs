@@ -310,7 +310,7 @@ fn set_up_device(mtu: u16, address: IpAddr, prefix: u8) -> linux::Result<()> {
     link::set_up(DEVICE)
 }
 
-/// The kernel makes the route of an IPv6 address a little later, and drops packets to it until then.
+/// The kernel makes the route of an IPv6 address a little later, and drops packets until then.
 fn wait_for_route_of(address: IpAddr) -> Result<(), String> {
     let IpAddr::V6(address) = address else {
         return Ok(());
