@@ -93,31 +93,36 @@ impl Walk {
         self.draft.push(&line);
     }
 
-    /// What comes to who has sent a SYN; at last mostly what it waits for.
-    fn answer_syn(&mut self) {
-        let options = self.options.clone();
+    /// Up to two packets that are not waited for.
+    fn send_odd(&mut self, odd: &[&str]) {
         for _ in 0..self.draft.rng.below(3) {
-            let odd = [
-                "in ack 0 seq 5",
-                "in ack 1 seq 0",
-                "in ack 2 seq 5",
-                "in RST seq 0",
-                "in RST seq 0 ack 0",
-                "in RST seq 0 ack 2",
-                "in FIN seq 0",
-                "in FIN seq 0 ack 1",
-                "in data 1..11 ack 1",
-                "in SYN ack 0",
-                "in SYN ack 2",
-            ];
-            let line = self.draft.pick(&odd);
+            let line = self.draft.pick(odd);
             let line = match line.contains("SYN") {
-                true => format!("{line}{options}"),
+                true => format!("{line}{}", self.options),
                 false => line.to_owned(),
             };
             self.draft.push(&line);
             self.wait();
         }
+    }
+
+    /// What comes to who has sent a SYN; at last mostly what it waits for.
+    fn answer_syn(&mut self) {
+        let options = self.options.clone();
+        let odd = [
+            "in ack 0 seq 5",
+            "in ack 1 seq 0",
+            "in ack 2 seq 5",
+            "in RST seq 0",
+            "in RST seq 0 ack 0",
+            "in RST seq 0 ack 2",
+            "in FIN seq 0",
+            "in FIN seq 0 ack 1",
+            "in data 1..11 ack 1",
+            "in SYN ack 0",
+            "in SYN ack 2",
+        ];
+        self.send_odd(&odd);
         if self.draft.one_in(3) {
             self.syn();
             self.wait();
@@ -133,30 +138,21 @@ impl Walk {
 
     /// What comes to who has sent a SYN-ACK.
     fn answer_syn_ack(&mut self) {
-        let options = self.options.clone();
-        for _ in 0..self.draft.rng.below(3) {
-            let odd = [
-                "in ack 0 seq 1",
-                "in ack 2 seq 1",
-                "in ack 1 seq 0",
-                "in ack 1 seq 2",
-                "in data 1..11",
-                "in data 11..21 ack 1",
-                "in RST seq 2",
-                "in RST seq 0",
-                "in FIN seq 1",
-                "in SYN",
-                "in SYN ack 1",
-                "in SYN seq 5",
-            ];
-            let line = self.draft.pick(&odd);
-            let line = match line.contains("SYN") {
-                true => format!("{line}{options}"),
-                false => line.to_owned(),
-            };
-            self.draft.push(&line);
-            self.wait();
-        }
+        let odd = [
+            "in ack 0 seq 1",
+            "in ack 2 seq 1",
+            "in ack 1 seq 0",
+            "in ack 1 seq 2",
+            "in data 1..11",
+            "in data 11..21 ack 1",
+            "in RST seq 2",
+            "in RST seq 0",
+            "in FIN seq 1",
+            "in SYN",
+            "in SYN ack 1",
+            "in SYN seq 5",
+        ];
+        self.send_odd(&odd);
         let line = self.draft.pick(&[
             "in ack 1 seq 1",
             "in ack 1 seq 1",
