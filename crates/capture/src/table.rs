@@ -14,8 +14,8 @@ pub(crate) struct Table {
     index: HashTable<(u64, u32)>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Connection of the last packet: the next one often belongs to it.
-    last: Option<u32>,
+    /// Ends of the last packet, and their place: the next one often has the same.
+    last: Option<(Key, u32)>,
     /// Position of the search for a connection to evict.
     hand: usize,
 }
@@ -100,19 +100,20 @@ impl Table {
 
     /// The connection of these ends.
     pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
-        let is_it = |slots: &[Option<Slot>], at: u32| {
-            let slot = slots[at as usize].as_ref();
-            slot.is_some_and(|slot| slot.place.key() == key)
-        };
-        if let Some(last) = self.last.filter(|at| is_it(&self.slots, *at)) {
-            return Some(last);
+        if let Some((_, at)) = self.last.filter(|(last, _)| last == key) {
+            return Some(at);
         }
         let hash = self.hash(key);
-        let found = self.index.find(hash, |(known, at)| {
-            *known == hash && is_it(&self.slots, *at)
-        });
-        self.last = found.map(|(_, at)| *at);
-        self.last
+        let is_it = |at: u32| {
+            let slot = self.slots[at as usize].as_ref();
+            slot.is_some_and(|slot| slot.place.key() == key)
+        };
+        let found = self
+            .index
+            .find(hash, |(known, at)| *known == hash && is_it(*at));
+        let at = found.map(|(_, at)| *at);
+        self.last = at.map(|at| (*key, at));
+        at
     }
 
     /// What is at a place that [`Table::find`] gave.
@@ -124,7 +125,7 @@ impl Table {
     }
 
     pub(crate) fn insert(&mut self, flow: Box<Flow>) -> u32 {
-        let hash = self.hash(&flow.key);
+        let (key, hash) = (flow.key, self.hash(&flow.key));
         let slot = Some(Slot {
             hash,
             place: Place::Open(flow),
@@ -142,7 +143,7 @@ impl Table {
         };
         self.index
             .insert_unique(hash, (hash, at), |(hash, _)| *hash);
-        self.last = Some(at);
+        self.last = Some((key, at));
         at
     }
 

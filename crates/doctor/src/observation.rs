@@ -172,6 +172,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         seen_alike,
         sender_side: Side::Local,
         at_one_rate: OnceCell::new(),
+        drops_at_one_rate: OnceCell::new(),
     };
     let reverse = View {
         sender: remote,
@@ -186,6 +187,7 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         seen_alike,
         sender_side: Side::Remote,
         at_one_rate: OnceCell::new(),
+        drops_at_one_rate: OnceCell::new(),
     };
     if local_sends_most(local, remote) {
         (forward, reverse)

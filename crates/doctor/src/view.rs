@@ -53,6 +53,8 @@ pub(crate) struct View<'a> {
     /// Answer of [`arrives_at_one_rate`](crate::rules::steady::arrives_at_one_rate), for which
     /// several rules ask: it takes many connections beside this one to find it.
     pub(crate) at_one_rate: OnceCell<bool>,
+    /// The same of [`drops_at_one_rate`](crate::rules::steady::drops_at_one_rate).
+    pub(crate) drops_at_one_rate: OnceCell<Option<(usize, f64)>>,
 }
 
 impl View<'_> {

@@ -198,11 +198,14 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
 /// between, however the windows were. From one random loss to the next the rate is that of the
 /// windows, which vary. Says at how many losses, and by how much it varies.
 pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
-    let all = losses(view.sender?);
-    let start = start_ends(view.sender?).unwrap_or(Instant::ZERO);
-    let of_start = all.partition_point(|time| *time < start);
-    let later = || drop_at_one_rate(view, &all[of_start..]);
-    drop_at_one_rate(view, &all).or_else(|| (of_start > 0).then(later)?)
+    let find = || {
+        let all = losses(view.sender?);
+        let start = start_ends(view.sender?).unwrap_or(Instant::ZERO);
+        let of_start = all.partition_point(|time| *time < start);
+        let later = || drop_at_one_rate(view, &all[of_start..]);
+        drop_at_one_rate(view, &all).or_else(|| (of_start > 0).then(later)?)
+    };
+    *view.drops_at_one_rate.get_or_init(find)
 }
 
 /// The same of these losses.
