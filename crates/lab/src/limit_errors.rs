@@ -63,14 +63,14 @@ pub struct LimitErrors {
     pub unclear_mean: f64,
 }
 
-/// All cells of the built-in scenarios that run in virtual time, variants included.
+/// All cells of the built-in scenarios as run on this engine, variants included.
 #[must_use]
-pub fn gallery_cells() -> Vec<Cell> {
+pub fn gallery_cells(engine: EngineName) -> Vec<Cell> {
     BUILTIN_SCENARIOS
         .iter()
         .map(|(name, text)| parse_builtin(name, text))
         .filter(|scenario| scenario.probe.is_none())
-        .flat_map(|scenario| scenario.on(EngineName::Virtual).trials())
+        .flat_map(|scenario| scenario.on(engine).trials())
         .collect()
 }
 

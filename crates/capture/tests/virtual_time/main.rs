@@ -2,16 +2,18 @@
 //! the doctor says of its sockets: judged from the packets at the client, at the server, and at a
 //! place between them.
 
+mod agreement;
 mod gallery;
 
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::sync::Arc;
 
+use agreement::said;
 use base::pcap::{CapturedPacket, LinkType, Reader};
 use base::{FlowSample, Instant, Limit};
 use capture::{Analysis, CaptureSummary, Settings, Vantage};
-use doctor::{Cases, Recording, Report, Shares};
+use doctor::{Recording, Shares};
 use lab::world::Capture;
 use lab::{LabelledFlow, LimitErrors, ScoredFlow, Trial, Virtual, find_fault};
 
@@ -99,22 +101,6 @@ fn analysed(packets: &[Packet], from: From) -> (Recording, CaptureSummary) {
 fn is_from_server(ip: &[u8]) -> bool {
     let port = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
     port(20) < port(22)
-}
-
-fn report(recording: &Recording) -> Report {
-    let cases = Cases::of(recording);
-    let cases = cases.select(|_| true);
-    let largest = cases.iter().max_by_key(|case| {
-        let (sent, received) = case.payload_bytes();
-        sent + received
-    });
-    largest.expect("a connection").diagnose()
-}
-
-/// The main verdict, or `unclear`.
-fn said(recording: &Recording) -> &'static str {
-    let report = report(recording);
-    report.main().map_or("unclear", |main| main.diagnosis.id)
 }
 
 /// What may be said at the client, at the server and between: what sockets say first, then what is

@@ -6,8 +6,8 @@ use std::thread;
 
 use base::{Limit, human};
 use lab::{
-    Cell, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells, gallery_cells,
-    score_limits,
+    Cell, EngineName, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells,
+    gallery_cells, score_limits,
 };
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Cell>, Problem> {
-    let mut cells = gallery_cells();
+    let mut cells = gallery_cells(EngineName::Virtual);
     cells.extend(fault_cells());
     if names.is_empty() {
         return Ok(cells);
