@@ -19,7 +19,7 @@ use base::Netns;
 use base::pcap::Reader;
 use capture::{Analysis, Settings};
 use doctor::{Recording, Shares};
-use lab::{Cell, End, EngineName, gallery_cells};
+use lab::{Caveat, Cell, End, EngineName, gallery_cells};
 use linux::kernel::{Look, Session};
 
 /// How long each is looked at, and how often.
@@ -27,7 +27,12 @@ const TIME: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Cells of an ordinary run.
-const ORDINARY: [&str; 4] = ["wan-bulk", "lan-wwr", "slow-reader", "lossy-wan"];
+const ORDINARY: [&str; 4] = [
+    "wan-bulk",
+    "lan-wwr/default",
+    "lossy-wan/cubic",
+    "satellite/64k",
+];
 
 /// A capture that is being written.
 struct Tcpdump {
@@ -86,7 +91,7 @@ fn analysed(file: &Path) -> Recording {
 
 /// Looks at the sockets of both ends, and captures the packets there meanwhile, from the first of
 /// their connections on.
-fn looked_at(cell: &Cell) -> linux::Result<(Look, [Recording; 2])> {
+fn looked_at(cell: &Cell) -> linux::Result<(Look, [Recording; 2], Vec<Caveat>)> {
     let program = Path::new(env!("CARGO_BIN_EXE_tcptailor"));
     let mut session = Session::start(program, &cell.trial)?;
     let folder = tempfile::tempdir().expect("a directory");
@@ -101,22 +106,27 @@ fn looked_at(cell: &Cell) -> linux::Result<(Look, [Recording; 2])> {
     session.reconnect()?;
     let look = session.look((TIME, INTERVAL), &AtomicBool::new(false), &mut |_| ())?;
     captures.into_iter().for_each(Tcpdump::end);
-    Ok((look, files.map(|file| analysed(&file))))
+    let caveats = session.caveats()?;
+    Ok((look, files.map(|file| analysed(&file)), caveats))
 }
 
-/// Limit shares by the sockets of the senders, beside those by packets.
+/// Limit shares by the sockets of the senders, beside those by packets. Connections that were there
+/// for a small part of the time are left out: those of the first client, which end when the second
+/// one starts, were not captured from their beginning.
 fn count_shares(total: &mut Total, run: &str, look: &Look, packets: &Recording) {
     for track in look.client.flows.iter().chain(&look.server.flows) {
-        let sent = track.samples.last().and_then(|last| last.bytes_sent);
         let samples: Vec<_> = track.samples.iter().collect();
+        let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+            continue;
+        };
+        let is_whole = last.at.since(first.at) >= TIME / 2;
+        if !is_whole || last.bytes_sent < Some(PAYLOAD_BYTES_MIN) {
+            continue;
+        }
         let shares = Shares::of_samples(samples.iter().map(|sample| &**sample));
-        let said = shares_of(packets, track.key);
-        if let (Some(shares), Some(said), true) = (shares, said, sent >= Some(PAYLOAD_BYTES_MIN)) {
-            total.count_shares(
-                &format!("{run} {}", track.key),
-                |limit| shares.get(limit),
-                &said,
-            );
+        if let Some((shares, said)) = shares.zip(shares_of(packets, track.key)) {
+            let end = format!("{run} {}", track.key);
+            total.count_shares(&end, |limit| shares.get(limit), &said);
         }
     }
 }
@@ -137,16 +147,22 @@ fn packets_agree_with_the_sockets_of_linux() {
         if !is_asked {
             continue;
         }
-        let (look, packets) = match looked_at(&cell) {
+        let (look, packets, caveats) = match looked_at(&cell) {
             Ok(seen) => seen,
             Err(error) if all.is_some() => {
                 println!("{}: left out: {error}", cell.id);
                 continue;
             }
-            Err(error) => match asking::permitted::<()>(Err(error)) {
-                _ => return,
-            },
+            Err(error) => {
+                asking::permitted::<()>(Err(error));
+                return;
+            }
         };
+        let is_late = |caveat: &&Caveat| matches!(caveat, Caveat::EmulatorLate { .. });
+        if let Some(late) = caveats.iter().find(is_late) {
+            println!("{}: does not count: {late}", cell.id);
+            continue;
+        }
         let sockets = [said(&look.client), said(&look.server)];
         for (from, packets) in ["client", "server"].into_iter().zip(packets) {
             let run = format!("{} {from}", cell.id);
@@ -155,11 +171,18 @@ fn packets_agree_with_the_sockets_of_linux() {
             total.count_verdict(&run, &cell.id, &sockets, said(&packets));
         }
     }
+    assert!(!totals.is_empty(), "none could be used");
     for (from, total) in &totals {
         total.print(from);
     }
+    // Of three ends one that a busy machine disturbs must not decide.
+    let wrong_max = if all.is_some() {
+        WRONG_MAX
+    } else {
+        2.0 * WRONG_MAX
+    };
     for (from, total) in &totals {
-        assert!(total.wrong_mean() <= WRONG_MAX, "{from}");
+        assert!(total.wrong_mean() <= wrong_max, "{from}");
         assert!(total.contradictions.is_empty(), "{from}");
     }
 }
