@@ -84,6 +84,7 @@ pub struct Analysis {
     done: BTreeMap<Rank, Box<Done>>,
     /// Memory of connections that have ended, for the next ones: in a capture of short connections
     /// getting it anew takes a tenth of the time.
+    #[expect(clippy::vec_box, reason = "it is the memory that is kept")]
     spare: Vec<Box<Flow>>,
     summaries: VecDeque<FlowSummary>,
     /// Packets by where they seem to have been captured.
