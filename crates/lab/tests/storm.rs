@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use base::{Bytes, Fraction, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
+use base::{Bytes, Fraction, Instant, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
 use lab::{
     Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Quotes, Records, SizeRange, Trial,
     Virtual, VirtualRun, Workload, WriteMethod,
@@ -109,12 +109,7 @@ impl Draw {
         let workload = self.workload(rates(&path));
         let mut hosts = [self.host(), self.host()];
         if has_loss(&path) {
-            // Some stacks give up after two SYNs.
-            for (knob, times) in [("syn_retries", 7), ("synack_retries", 7), ("retries", 15)] {
-                for host in &mut hosts {
-                    host.settings.insert(knob, KnobValue::Number(times));
-                }
-            }
+            hosts.iter_mut().for_each(persist);
         }
         let [client, server] = hosts;
         Trial {
@@ -195,6 +190,44 @@ impl Draw {
             }
         }
         host
+    }
+
+    /// An embedded stack and Winsock, either of which asks, over a path that may be worse than
+    /// others: a new connection for each request.
+    fn pair(&mut self, seed: u64) -> Trial {
+        let mut trial = self.trial(seed);
+        let (slower, _) = rates(&trial.path);
+        let embedded = self.pick(&["netburner", "netburner_2009"]);
+        let mut stacks = [embedded, "winsock"];
+        if self.one_of(2) {
+            stacks.reverse();
+        }
+        [trial.client.profile, trial.server.profile] = stacks.map(Some);
+        if let PathSpec::Emulated {
+            forward, reverse, ..
+        } = &mut trial.path
+        {
+            for link in [forward, reverse] {
+                if self.one_of(4) {
+                    link.queue = QueueLimit::Packets(1 + self.0.below(3));
+                }
+                if self.one_of(4) {
+                    link.loss = Loss::Random(self.percent(10));
+                }
+            }
+        }
+        persist(&mut trial.client);
+        persist(&mut trial.server);
+        let most = (slower.bits_per_second() / 8).clamp(10_000, 500_000) / 10;
+        trial.workload = Workload::ConnectRequestClose {
+            request: self.size(most),
+            response: self.size(most),
+            amount: match self.one_of(4) {
+                true => Amount::Time(self.micros(10_000, 4_000_000)),
+                false => Amount::Operations(1 + self.0.below(60)),
+            },
+        };
+        trial
     }
 
     /// Traffic that the slower direction carries in seconds, and of which the faster one does not
@@ -308,6 +341,13 @@ impl Draw {
     }
 }
 
+/// Some stacks give up after two SYNs.
+fn persist(host: &mut HostSpec) {
+    for (knob, times) in [("syn_retries", 7), ("synack_retries", 7), ("retries", 15)] {
+        host.settings.insert(knob, KnobValue::Number(times));
+    }
+}
+
 fn has_loss(path: &PathSpec) -> bool {
     match path {
         PathSpec::Loopback | PathSpec::Veth { .. } => false,
@@ -360,9 +400,13 @@ impl Standstill {
     }
 }
 
-/// Runs one trial; what is wrong with it.
-fn storm(seed: u64, is_told: bool) -> Result<(), String> {
-    let trial = Draw(Rng::new(seed, "storm")).trial(seed);
+/// Runs one trial of many kinds: how long it takes, or what is wrong with it.
+fn storm(seed: u64, is_told: bool) -> Result<Duration, String> {
+    run_trial(&Draw(Rng::new(seed, "storm")).trial(seed), is_told)
+}
+
+/// Runs one trial: how long it takes, or what is wrong with it.
+fn run_trial(trial: &Trial, is_told: bool) -> Result<Duration, String> {
     if is_told {
         println!("{trial:#?}");
     }
@@ -374,9 +418,10 @@ fn storm(seed: u64, is_told: bool) -> Result<(), String> {
     // It is cut off five seconds after its planned end, however late its last SYN came through.
     let is_timed = matches!(trial.workload.amount(), Amount::Time(_));
     let run = || {
-        let mut run = engine.prepare(&trial);
+        let mut run = engine.prepare(trial);
         run.run(&stop, &mut |_| ());
         let standstill = Standstill::of(&run);
+        let took = run.world().now().since(Instant::ZERO);
         let outcome = run.finish(&stop);
         let early = outcome.caveats.iter().find_map(|caveat| match caveat {
             Caveat::EndedEarly { why } => Some(why.clone()),
@@ -386,10 +431,14 @@ fn storm(seed: u64, is_told: bool) -> Result<(), String> {
             Some(why) if !(standstill.is_corked || is_timed && why.contains("an end")) => {
                 Err(format!("{why}; {}", standstill.text))
             }
-            _ => Ok(()),
+            _ => Ok(took),
         }
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("a panic".into()))
+}
+
+fn pair(seed: u64, is_told: bool) -> Result<Duration, String> {
+    run_trial(&Draw(Rng::new(seed, "pair")).pair(seed), is_told)
 }
 
 fn wanted() -> Range<u64> {
@@ -404,15 +453,33 @@ fn wanted() -> Range<u64> {
     }
 }
 
-#[test]
-fn every_trial_comes_to_its_end() {
+/// Runs the wanted seeds of one kind of trial.
+fn all_end(run: fn(u64, bool) -> Result<Duration, String>) {
     let seeds = wanted();
     let is_told = seeds.end - seeds.start == 1;
-    let failed: Vec<String> = seeds
-        .filter_map(|seed| {
-            let why = storm(seed, is_told).err()?;
-            Some(format!("STORM={seed}: {why}"))
-        })
-        .collect();
+    let mut longest = (Duration::ZERO, 0);
+    let mut failed: Vec<String> = Vec::new();
+    for seed in seeds {
+        match run(seed, is_told) {
+            Ok(took) => {
+                longest = longest.max((took, seed));
+                if took > Duration::from_secs(200) {
+                    println!("SLOW {seed} {took:?}");
+                }
+            }
+            Err(why) => failed.push(format!("STORM={seed}: {why}")),
+        }
+    }
+    println!("the longest, STORM={}, took {:?}", longest.1, longest.0);
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_trial_comes_to_its_end() {
+    all_end(storm);
+}
+
+#[test]
+fn requests_between_netburner_and_winsock_come_to_their_end() {
+    all_end(pair);
 }

@@ -61,6 +61,8 @@ pub(crate) struct Receiver {
     is_fin_reached: bool,
     /// The application waits for no more data.
     is_shut: bool,
+    /// The ACK of the peer's FIN tells of what lies behind it.
+    tells_behind_fin: bool,
     /// A stretch that came twice, to be reported once (RFC 2883).
     duplicate: Option<Box<(u64, u64)>>,
     /// Linux predicts that the next segment is the next in order (`pred_flags`).
@@ -86,6 +88,7 @@ impl Receiver {
             fin: Mark::NONE,
             is_fin_reached: false,
             is_shut: false,
+            tells_behind_fin: false,
             duplicate: None,
             is_predicting: false,
             is_out_of_memory: false,
@@ -186,7 +189,7 @@ impl Receiver {
 
     #[inline(never)]
     fn cut(&mut self, data: &mut DataInput<'_>, next: u64, end: u64) -> Result<(), DataOutcome> {
-        let end_of_stream = self.fin.get().unwrap_or(u64::MAX);
+        let end_of_stream = self.end_of_stream(data.start.max(next), end);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
             self.answer_quickly();
@@ -225,9 +228,46 @@ impl Receiver {
             return Err(self.refuse(DropReason::OutOfWindow));
         }
         // A FIN behind a hole in the middle of data that is here already is a lie.
-        data.fin &=
-            self.fin.is_set() || data.start == next || end >= self.queue.next() + self.queue.span();
+        data.fin &= data.start == next
+            || match self.autotune.linux() {
+                None => self.fin.is_set() || end >= self.queue.next() + self.queue.span(),
+                Some(_) => self.queue.range_around(end).is_none(),
+            };
+        if is_bare_fin && !data.fin {
+            self.report_duplicate(end, end + 1);
+        }
         Ok(())
+    }
+
+    /// Where the stream ends for data `start..end`. Linux takes a FIN behind a gap for one byte
+    /// more of its packet: data that covers that packet takes its place
+    /// (`tcp_data_queue_ofo`, `tcp_ofo_queue`).
+    fn end_of_stream(&self, start: u64, end: u64) -> u64 {
+        let Some(fin) = self.fin.get() else {
+            return u64::MAX;
+        };
+        let gives_way = self.autotune.linux().is_some()
+            && !self.is_fin_reached
+            && (start > fin
+                || end > fin
+                    && self
+                        .queue
+                        .range_around(fin - 1)
+                        .is_none_or(|(from, _)| start <= from));
+        if gives_way { u64::MAX } else { fin }
+    }
+
+    /// Data up to `end` covers a FIN that came before: there is none then.
+    #[inline(never)]
+    fn cover_fin(&mut self, start: u64, end: u64) {
+        if let Some(fin) = self.early_fin()
+            && start <= fin
+            && fin < end
+        {
+            self.fin = Mark::NONE;
+            self.extend_duplicate(fin, fin + 1);
+            self.acks.set_urgent();
+        }
     }
 
     #[inline(never)]
@@ -282,8 +322,12 @@ impl Receiver {
     ) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
+        let end = data.start + u64::from(payload_bytes);
+        if fin_waits {
+            self.cover_fin(data.start, end);
+        }
         if data.fin {
-            self.note_fin(data.start + u64::from(payload_bytes));
+            self.note_fin(end);
         }
         let blocks = self.buffer.blocks_of(came.bytes, came.segments);
         if payload_bytes > 0
@@ -313,7 +357,7 @@ impl Receiver {
             }
         }
         if had_gap && self.fin == Mark::at(self.queue.next()) {
-            self.drop_behind_fin();
+            self.finish_behind_fin();
         } else if had_gap {
             self.close_gap();
         }
@@ -440,6 +484,7 @@ impl Receiver {
             let progress = self.progress();
             self.autotune
                 .on_out_of_order(progress, &mut self.buffer, &mut self.window);
+            self.cover_fin(data.start, end);
         }
         if data.fin {
             let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
@@ -455,19 +500,35 @@ impl Receiver {
         }
     }
 
+    /// The FIN is reached: what lies behind it is dropped, by whoever had closed once the ACK of the
+    /// FIN has left.
+    fn finish_behind_fin(&mut self) {
+        if !self.tells_behind_fin {
+            self.drop_behind_fin();
+        }
+    }
+
+    /// Our side has closed: the ACK of the peer's FIN leaves before what lies behind it is dropped
+    /// (Linux `tcp_fin`).
+    pub(crate) const fn tell_behind_fin(&mut self) {
+        self.tells_behind_fin = true;
+    }
+
     /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
     /// (Linux `tcp_fin`).
     #[inline(never)]
-    fn drop_behind_fin(&mut self) {
+    pub(crate) fn drop_behind_fin(&mut self) {
         self.duplicate = None;
         if self.queue.prune(0, |_| false) > 0 {
             self.buffer.set_out_of_order(self.queue.range_charge());
         }
     }
 
-    /// The FIN stands at this offset, unless it was seen elsewhere before.
+    /// The FIN stands at this offset, unless it was seen elsewhere before. In Linux the first that
+    /// is reached counts.
     fn note_fin(&mut self, offset: u64) {
-        if !self.fin.is_set() {
+        let is_first = self.autotune.linux().is_some() && self.fin.get() > Some(offset);
+        if !self.fin.is_set() || is_first {
             self.fin = Mark::at(offset);
         }
     }
@@ -476,7 +537,7 @@ impl Receiver {
         let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
             self.is_fin_reached = true;
-            self.drop_behind_fin();
+            self.finish_behind_fin();
             self.acks.on_fin();
         }
         is_reached
@@ -690,7 +751,7 @@ impl Receiver {
     pub(crate) fn sack_edge(&self) -> Option<u64> {
         let is_told = self.has_sack && self.has_out_of_order();
         let behind = self.queue.next() + self.queue.span();
-        is_told.then(|| self.early_fin().map_or(behind, |fin| fin + 1))
+        is_told.then(|| self.early_fin().map_or(behind, |fin| behind.max(fin + 1)))
     }
 
     /// When an ACK is to leave by itself.

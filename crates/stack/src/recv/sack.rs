@@ -44,6 +44,8 @@ impl Receiver {
         let first = usize::from(self.duplicate.is_some());
         if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
             block.1 += 1;
+        } else if let Some(block) = blocks.iter_mut().skip(first).find(|it| it.0 == fin + 1) {
+            block.0 -= 1;
         } else if blocks.len() < max {
             blocks.push((fin, fin + 1));
         }

@@ -15,6 +15,10 @@ use crate::packet::{Segment, Timestamps};
 /// Timestamps older than 24 days may have wrapped (RFC 7323 section 5.5).
 const TIMESTAMP_AGE_MAX_NANOS: u64 = 24 * 24 * 3600 * 1_000_000_000;
 
+/// Longest round-trip time that Linux takes from a timestamp: it counts microseconds in 31 bits
+/// (`tcp_rtt_tsopt_us`).
+const LINUX_RTT_MILLIS_MAX: u32 = 2_147_482;
+
 /// Our clock, and the last time of the peer's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
@@ -157,6 +161,10 @@ impl Connection {
             return None;
         }
         let millis = self.timestamp(now).wrapping_sub(echo);
-        (millis < 1 << 31).then(|| Duration::from_millis(millis.into()))
+        let millis_max = match self.linux() {
+            Some(_) => LINUX_RTT_MILLIS_MAX,
+            None => i32::MAX as u32,
+        };
+        (millis <= millis_max).then(|| Duration::from_millis(millis.into()))
     }
 }

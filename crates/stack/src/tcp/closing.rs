@@ -117,6 +117,9 @@ impl Connection {
         if !matches!(self.state, State::SynSent(_)) {
             self.send.close();
         }
+        if self.linux().is_some() {
+            self.recv.tell_behind_fin();
+        }
         self.enter(now, shared, next);
         self.output(now, shared);
     }
@@ -144,7 +147,8 @@ impl Connection {
             let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
             if has_closed && self.linux().is_some() {
                 // Linux tcp_close tells of it in every state.
-                self.send_reset(now, shared);
+                let blocks = self.sack_option();
+                self.send_reset(now, shared, blocks);
             }
             self.abort(now, shared);
             return;
@@ -174,8 +178,10 @@ impl Connection {
         };
         if tells {
             // Where the pool was empty, the reset takes a buffer of those that come back.
+            // Linux tells of data behind a gap even now (`tcp_send_active_reset`).
+            let blocks = self.linux().and_then(|_| self.sack_option());
             self.give_back_buffers(shared);
-            self.send_reset(now, shared);
+            self.send_reset(now, shared, blocks);
         }
         self.fail(now, shared, Failure::Aborted);
     }

@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::settings::{Ecn, SocketSettings};
+use base::settings::{Ecn, LinuxVersion, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::size::option_bytes;
 use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
-use crate::host::{Event, Failure, Shared};
+use crate::host::{Event, Failure, Shared, Spread};
 use crate::packet::{EcnMark, Segment, SegmentOptions};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
@@ -64,6 +64,10 @@ impl Connection {
     ) -> Box<Self> {
         // What the path needed for the handshake is forgotten: no round-trip sample.
         let mut connection = Self::of_listener(now, shared, opening, syn, 1);
+        let before = connection.timestamp(now).wrapping_sub(1);
+        if let State::SynReceived(state) = &mut connection.state {
+            state.answered = before;
+        }
         connection.recv.first_window(connection.agreed.advmss);
         connection.arm_handshake(now, shared, 0);
         connection
@@ -82,9 +86,9 @@ impl Connection {
             since: now,
             retransmits,
             timeouts: retransmits,
-            duplicate_syns: 0,
             closing: false,
             is_acked: false,
+            answered: 0,
         });
         let mut connection = Box::new(Self::new(now, shared, opening, state));
         if opening.settings.options.accept_window_zero {
@@ -175,8 +179,18 @@ impl Connection {
             flags |= TcpFlags::ECE;
         }
         let mss = self.announced_mss(shared);
-        let agreed = self.agreed;
-        let segment = self.syn_segment(now, flags, mss, &agreed);
+        let mut offer = self.agreed;
+        if !self.socket.is_passive() && self.linux().is_some() {
+            // It is our SYN once more, with all that it had (Linux `tcp_send_synack`).
+            let options = &self.settings.options;
+            offer.sack = options.sack;
+            offer.timestamps = options.timestamps;
+        }
+        let clock = self.timestamp(now);
+        if let State::SynReceived(state) = &mut self.state {
+            state.answered = clock;
+        }
+        let segment = self.syn_segment(now, flags, mss, &offer);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -185,7 +199,6 @@ impl Connection {
     pub(super) fn answer_duplicate_syn(&mut self, now: Instant, shared: &mut Shared) {
         let mut timeouts = 0;
         if let State::SynReceived(state) = &mut self.state {
-            state.duplicate_syns += 1;
             timeouts = state.timeouts;
             self.traffic.on_duplicate_syn();
         }
@@ -275,10 +288,15 @@ impl Connection {
                 since: now,
                 retransmits: state.retransmits,
                 timeouts: state.retransmits,
-                duplicate_syns: 0,
                 closing: false,
                 is_acked: false,
+                answered: 0,
             });
+            if self.linux().is_some() {
+                // Our SYN has offered it, and is not unsaid (Linux
+                // `tcp_rcv_synsent_state_process`).
+                self.agreed.window_scaling = self.settings.options.window_scaling;
+            }
             self.send_syn_ack(now, shared);
             self.arm_handshake(now, shared, state.retransmits);
             return;
@@ -340,7 +358,8 @@ impl Connection {
         state: SynReceived,
         segment: &Segment,
     ) {
-        let retransmits = state.retransmits + state.duplicate_syns;
+        let duplicates = u32::try_from(self.traffic.duplicate_syns()).unwrap_or(u32::MAX);
+        let retransmits = state.retransmits.saturating_add(duplicates);
         let rtt = self.handshake_rtt(now, state.since, retransmits, segment);
         // Only what a timeout retransmitted was lost.
         let lost = match state.retransmits {
@@ -355,6 +374,10 @@ impl Connection {
                 self.size.defer_search();
             }
             self.traffic.forget_answers(segment);
+            if self.linux().is_some() {
+                // What the request has answered is forgotten with it (`tcp_oow_rate_limited`).
+                self.challenges = Spread::default();
+            }
             shared.counters.passive_opens += 1;
         } else {
             self.socket.report(shared, Event::Connected);
@@ -383,6 +406,22 @@ impl Connection {
         let echo = segment.options.timestamps.map(|timestamps| timestamps.echo);
         let is_first = self.agreed.timestamps && echo == Some(self.timestamp(since));
         if is_first { 0 } else { retransmits }
+    }
+
+    /// Whether a segment echoes a time at which no SYN-ACK left, from the first to the last (Linux
+    /// `tcp_check_req`, since 6.15).
+    pub(super) fn echoes_no_syn_ack(&self, segment: &Segment) -> bool {
+        let State::SynReceived(state) = self.state else {
+            return false;
+        };
+        let echo = segment.options.timestamps.map_or(0, |it| it.echo);
+        let is_checked = self
+            .linux()
+            .is_some_and(|version| version > LinuxVersion::V6_12)
+            && self.agreed.timestamps;
+        let first = self.timestamp(state.since);
+        let lasted = state.answered.wrapping_sub(first);
+        is_checked && echo != 0 && echo.wrapping_sub(first) > lasted
     }
 
     /// Whether a segment echoes a time at which no SYN of ours left: it belongs to another

@@ -104,6 +104,9 @@ impl Connection {
     ) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
+        if let Some(verdict) = self.judge_request(shared, placed) {
+            return verdict;
+        }
         // It is not even answered (Linux `tcp_rcv_established`).
         if !is_reset && !flags.contains(TcpFlags::ACK) && !flags.contains(TcpFlags::SYN) {
             shared.counters.without_ack += 1;
@@ -146,7 +149,53 @@ impl Connection {
                 self.judge_syn(shared, placed)
             };
         }
-        self.judge_ack(shared, placed.segment)
+        match self.judge_ack(shared, placed.segment) {
+            Verdict::Challenge if self.is_forgotten() => self.judge_forgotten(placed),
+            verdict => verdict,
+        }
+    }
+
+    /// What Linux looks at first in a segment for a connection that was asked for and is not open
+    /// yet (`tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
+    fn judge_request(&self, shared: &mut Shared, placed: &Placed<'_>) -> Option<Verdict> {
+        if !self.is_asked() || self.linux().is_none() {
+            return None;
+        }
+        let flags = placed.segment.flags;
+        if flags == TcpFlags::SYN && placed.start == 0 {
+            return None;
+        }
+        let is_reset = flags.contains(TcpFlags::RST);
+        if flags.contains(TcpFlags::ACK) && !is_reset {
+            let verdict = self.judge_ack(shared, placed.segment);
+            if verdict == Verdict::Foreign {
+                return Some(verdict);
+            }
+        }
+        if !self.echoes_no_syn_ack(placed.segment) {
+            return None;
+        }
+        shared.counters.paws_rejected += 1;
+        Some(if is_reset {
+            Verdict::Drop
+        } else if flags.contains(TcpFlags::SYN) {
+            Verdict::Challenge
+        } else {
+            Verdict::Duplicate
+        })
+    }
+
+    /// Where only the peer's FIN is awaited, for nobody, its ACK does not matter: data is reset
+    /// (Linux `tcp_timewait_state_process`).
+    fn judge_forgotten(&self, placed: &Placed<'_>) -> Verdict {
+        let next = self.recv.next() as i64;
+        if placed.segment.sequence_bytes() == 0 || placed.end <= next {
+            Verdict::Drop
+        } else if placed.segment.payload.is_empty() && placed.end == next + 1 {
+            Verdict::Challenge
+        } else {
+            Verdict::Replaced
+        }
     }
 
     /// Whether this is the common case, which passes all checks (verified in debug builds): the
@@ -173,6 +222,15 @@ impl Connection {
     /// retransmits its own: the answer is ours again.
     pub(super) fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
+            if !self.is_asked() && self.linux().is_some() {
+                // Both have opened: the peer's SYN-ACK counts, and nothing else with a SYN (Linux
+                // `tcp_validate_incoming`).
+                let is_answer = placed.segment.flags.contains(TcpFlags::ACK) && placed.end == 1;
+                return match self.judge_ack(shared, placed.segment) {
+                    Verdict::Acceptable if is_answer => Verdict::Acceptable,
+                    _ => Verdict::Challenge,
+                };
+            }
             if !placed.segment.flags.contains(TcpFlags::ACK) {
                 return Verdict::Duplicate;
             }
@@ -619,7 +677,12 @@ impl Connection {
             // Linux tcp_fin: there is no answer of the application that could carry it.
             self.recv.force_ack();
         }
+        if self.is_forgotten() {
+            self.recv.drop_behind_fin();
+        }
         self.enter(now, shared, self.state.on_fin());
+        // Whoever had closed has told once more of what lies behind the FIN.
+        self.recv.drop_behind_fin();
         self.socket.report_readable(shared);
     }
 
@@ -651,7 +714,12 @@ impl Connection {
     fn answer_duplicate(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) {
         if let State::SynReceived(_) = self.state {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
-                self.challenge(now, shared);
+                if self.linux().is_some() && placed.segment.sequence_bytes() > 0 {
+                    // Two confused ends do not send each other data (`tcp_oow_rate_limited`).
+                    self.send_ack(now, shared);
+                } else {
+                    self.challenge(now, shared);
+                }
             } else if self.may_challenge(now) {
                 self.answer_duplicate_syn(now, shared);
             }

@@ -532,11 +532,17 @@ impl Connection {
         }
     }
 
-    /// Resets the connection (RFC 9293 section 3.10.5).
-    pub(super) fn send_reset(&mut self, now: Instant, shared: &mut Shared) {
+    /// Resets the connection (RFC 9293 section 3.10.5). `blocks` are those of data behind a gap.
+    pub(super) fn send_reset(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        blocks: Option<SackBlocks>,
+    ) {
         shared.counters.resets_sent += 1;
         let offset = self.acceptable_offset();
-        let segment = self.segment(now, offset, TcpFlags::RST | TcpFlags::ACK);
+        let mut segment = self.segment(now, offset, TcpFlags::RST | TcpFlags::ACK);
+        segment.options.sack = blocks;
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -564,7 +570,10 @@ impl Connection {
         let scale = self.recv_scale();
         let offered = match self.state {
             // That of the SYN-ACK: it grows from when the connection is established.
-            State::SynReceived(_) => self.recv.current_window(),
+            State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
+                self.recv.current_window()
+            }
+            State::SynReceived(_) => self.recv.current_window().next_multiple_of(1 << scale),
             _ => self.recv.offer_window(now),
         };
         segment.seq = self.iss.number(start);
@@ -578,7 +587,7 @@ impl Connection {
     }
 
     /// Blocks of data behind a gap or received twice.
-    fn sack_option(&self) -> Option<SackBlocks> {
+    pub(super) fn sack_option(&self) -> Option<SackBlocks> {
         if !self.recv.has_sack_blocks() {
             return None;
         }

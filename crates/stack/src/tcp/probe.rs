@@ -217,7 +217,8 @@ impl Connection {
             None => self.probes.keepalive >= life.keepalive_probes,
         };
         if is_over {
-            self.send_reset(now, shared);
+            let blocks = self.sack_option();
+            self.send_reset(now, shared, blocks);
             self.fail(now, shared, Failure::TimedOut);
             return;
         }

@@ -24,12 +24,13 @@ pub(crate) struct SynReceived {
     pub(crate) retransmits: u32,
     /// Timeouts, those among them that retransmitted nothing.
     pub(crate) timeouts: u32,
-    /// Times that it was retransmitted because the peer's SYN was.
-    pub(crate) duplicate_syns: u32,
     /// The application closed already: a FIN follows as soon as the connection is established.
     pub(crate) closing: bool,
     /// Acknowledged; data must arrive before the application is told of the connection.
     pub(crate) is_acked: bool,
+    /// What our timestamp clock said when the last SYN-ACK left; one unit before `since` where only
+    /// a cookie remembers it.
+    pub(crate) answered: u32,
 }
 
 /// Data flows both ways.
@@ -179,9 +180,9 @@ mod tests {
             since: Instant::ZERO,
             retransmits: 0,
             timeouts: 0,
-            duplicate_syns: 0,
             closing,
             is_acked: false,
+            answered: 0,
         })
     }
 

@@ -24,9 +24,9 @@ fn a_fin_is_reached_behind_all_data_and_duplicates_are_answered() {
 fn a_fin_in_order_ends_the_stream_before_data_behind_a_hole() {
     let mut connection = open(&linux());
     connection.data_at(0, 201, 100, false);
-    // Behind a hole itself, in front of what is here already, it is a lie.
-    assert!(!connection.fin_at(0, 101, 50).fin);
-    connection.data_at(0, 1, 100, false);
+    // Where data is already it is a duplicate.
+    assert!(!connection.fin_at(0, 250, 0).fin);
+    connection.data_at(0, 1, 150, false);
     assert_eq!(connection.receiver.next(), 151);
     assert!(connection.fin_at(0, 151, 20).fin);
     assert_eq!(connection.receiver.next(), 172);
