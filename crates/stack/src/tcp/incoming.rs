@@ -323,6 +323,9 @@ impl Connection {
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
+        // Linux takes predicted data before it looks at the ACK.
+        let was_predicted =
+            is_predicted || self.recovery.packets_out() > 0 && self.is_predicted(segment, start);
         // Nothing of a predicted segment is looked at but its data.
         let is_unheard =
             self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
@@ -333,7 +336,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if segment.sequence_bytes() > 0 {
+        if self.recovery.lost() > 0 && segment.sequence_bytes() > 0 && !was_predicted {
             self.retransmit_lost(now, shared);
         }
         if hurries {
