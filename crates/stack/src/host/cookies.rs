@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 
 use base::Instant;
-use base::settings::Ecn;
+use base::settings::{Ecn, SizeRule};
 use base::tcp::TcpFlags;
 
 use super::{Host, Queued, SocketId};
@@ -13,6 +13,15 @@ use crate::cookie::{CookieOptions, decode_options, encode_options};
 use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
 use crate::recv::Receiver;
 use crate::tcp::Connection;
+
+/// What Linux remembers of a peer's MSS over IPv4 (`msstab`): the largest of these that is not
+/// larger, or the smallest.
+const LINUX_MSS: [u16; 4] = [1460, 1440, 1300, 536];
+
+fn linux_mss(mss: u16) -> u16 {
+    let is_known = |known: &u16| *known <= mss;
+    LINUX_MSS.into_iter().find(is_known).unwrap_or(536)
+}
 
 impl Host {
     /// Answers a SYN and keeps nothing.
@@ -45,6 +54,11 @@ impl Host {
         let window = receiver.first_window(mss.into()).min(u32::from(u16::MAX)) as u16;
         let peer_mss = syn.options.mss.filter(|mss| *mss > 0);
         let peer_mss = peer_mss.unwrap_or(own.default_mss);
+        let is_linux = matches!(settings.recv.buffer.rule, SizeRule::Linux(_));
+        let peer_mss = match is_linux && local.is_ipv4() {
+            true => linux_mss(peer_mss),
+            false => peer_mss,
+        };
         let offset = self.isn.timestamp_offset(local.ip(), remote.ip());
         let clock = (now.as_nanos() / 1_000_000) as u32;
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;
