@@ -191,10 +191,11 @@ impl Host {
             TimeWaitDisposition::Ignore => {}
             TimeWaitDisposition::End => self.end_time_wait(index),
             TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index, segment),
-            // Where nobody listens, there is nobody to take over.
-            TimeWaitDisposition::Reuse if !is_listening => {
-                self.answer_from_time_wait(now, index, segment);
-            }
+            // Where nobody listens, there is nobody to take over. Linux limits that answer not.
+            TimeWaitDisposition::Reuse if !is_listening => match rest.any_restarts {
+                true => self.acknowledge_from_time_wait(now, index),
+                false => self.answer_from_time_wait(now, index, segment),
+            },
             TimeWaitDisposition::Restart | TimeWaitDisposition::AckAndRestart => {
                 let due = self.shared.tick.expiry(now, rest.lasts);
                 rest.due = due;
@@ -218,6 +219,12 @@ impl Host {
                 self.shared.counters.answers_suppressed += 1;
                 return;
             }
+            self.acknowledge_from_time_wait(now, index);
+        }
+    }
+
+    fn acknowledge_from_time_wait(&mut self, now: Instant, index: u32) {
+        if let Kind::TimeWait(rest) = self.sockets.kind_at(index) {
             if !self.shared.may_answer(now) {
                 return;
             }

@@ -59,6 +59,8 @@ pub(crate) struct Receiver {
     /// Offset of the peer's FIN, where it was seen.
     fin: Mark,
     is_fin_reached: bool,
+    /// That FIN came later than all that waits behind gaps.
+    is_fin_latest: bool,
     /// The application waits for no more data.
     is_shut: bool,
     /// The ACK of the peer's FIN tells of what lies behind it.
@@ -87,6 +89,7 @@ impl Receiver {
             has_sack: false,
             fin: Mark::NONE,
             is_fin_reached: false,
+            is_fin_latest: false,
             is_shut: false,
             tells_behind_fin: false,
             duplicate: None,
@@ -459,6 +462,7 @@ impl Receiver {
                 echo: None,
             });
             self.is_predicting = false;
+            self.is_fin_latest = false;
             let duplicate = self.queue.insert(Held::new(data, came, blocks));
             // Linux counts the packet only after the window has grown, and not if all was here.
             let is_kept = duplicate.is_none_or(|it| (it.start, it.end) != (data.start, end));
@@ -492,6 +496,7 @@ impl Receiver {
                 self.extend_duplicate(end, end + 1);
             }
             self.note_fin(end);
+            self.is_fin_latest = self.fin == Mark::at(end);
         }
         DataOutcome {
             accepted: true,

@@ -42,6 +42,15 @@ impl Receiver {
         };
         // A FIN is a byte of the block that it ends, or a block of its own.
         let first = usize::from(self.duplicate.is_some());
+        let is_alone = !blocks
+            .iter()
+            .skip(first)
+            .any(|block| block.1 == fin || block.0 == fin + 1);
+        if is_alone && self.is_fin_latest && first < max {
+            blocks.truncate(max - 1);
+            blocks.insert(first, (fin, fin + 1));
+            return blocks;
+        }
         if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
             block.1 += 1;
         } else if let Some(block) = blocks.iter_mut().skip(first).find(|it| it.0 == fin + 1) {

@@ -234,7 +234,7 @@ impl Connection {
     }
 
     /// Tells recovery how a round of sending ended that began at `from`.
-    fn end_send(&mut self, now: Instant, limit: Limit, from: u64) {
+    pub(super) fn end_send(&mut self, now: Instant, limit: Limit, from: u64) {
         let round = SendRound {
             is_window_limited: limit == Limit::Congestion,
             has_sent: self.recovery.next() > from,

@@ -172,6 +172,8 @@ impl Connection {
         if self.window.end() > next {
             self.send_one_new(now, shared, false);
             if self.recovery.next() > next {
+                // It uses the window as other data does (Linux `tcp_write_xmit`).
+                self.end_send(now, Limit::Application, next);
                 return;
             }
         }
