@@ -12,6 +12,7 @@ mod assembler;
 mod autotune;
 mod blocks;
 mod delayed_ack;
+mod fin;
 mod memory;
 mod predict;
 mod sack;
@@ -240,37 +241,6 @@ impl Receiver {
             self.report_duplicate(end, end + 1);
         }
         Ok(())
-    }
-
-    /// Where the stream ends for data `start..end`. Linux takes a FIN behind a gap for one byte
-    /// more of its packet: data that covers that packet takes its place
-    /// (`tcp_data_queue_ofo`, `tcp_ofo_queue`).
-    fn end_of_stream(&self, start: u64, end: u64) -> u64 {
-        let Some(fin) = self.fin.get() else {
-            return u64::MAX;
-        };
-        let gives_way = self.autotune.linux().is_some()
-            && !self.is_fin_reached
-            && (start > fin
-                || end > fin
-                    && self
-                        .queue
-                        .range_around(fin - 1)
-                        .is_none_or(|(from, _)| start <= from));
-        if gives_way { u64::MAX } else { fin }
-    }
-
-    /// Data up to `end` covers a FIN that came before: there is none then.
-    #[inline(never)]
-    fn cover_fin(&mut self, start: u64, end: u64) {
-        if let Some(fin) = self.early_fin()
-            && start <= fin
-            && fin < end
-        {
-            self.fin = Mark::NONE;
-            self.extend_duplicate(fin, fin + 1);
-            self.acks.set_urgent();
-        }
     }
 
     #[inline(never)]
@@ -505,49 +475,6 @@ impl Receiver {
         }
     }
 
-    /// The FIN is reached: what lies behind it is dropped, by whoever had closed once the ACK of the
-    /// FIN has left.
-    fn finish_behind_fin(&mut self) {
-        if !self.tells_behind_fin {
-            self.drop_behind_fin();
-        }
-    }
-
-    /// Our side has closed: the ACK of the peer's FIN leaves before what lies behind it is dropped
-    /// (Linux `tcp_fin`).
-    pub(crate) const fn tell_behind_fin(&mut self) {
-        self.tells_behind_fin = true;
-    }
-
-    /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
-    /// (Linux `tcp_fin`).
-    #[inline(never)]
-    pub(crate) fn drop_behind_fin(&mut self) {
-        self.duplicate = None;
-        if self.queue.prune(0, |_| false) > 0 {
-            self.buffer.set_out_of_order(self.queue.range_charge());
-        }
-    }
-
-    /// The FIN stands at this offset, unless it was seen elsewhere before. In Linux the first that
-    /// is reached counts.
-    fn note_fin(&mut self, offset: u64) {
-        let is_first = self.autotune.linux().is_some() && self.fin.get() > Some(offset);
-        if !self.fin.is_set() || is_first {
-            self.fin = Mark::at(offset);
-        }
-    }
-
-    fn reach_fin(&mut self) -> bool {
-        let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
-        if is_reached {
-            self.is_fin_reached = true;
-            self.finish_behind_fin();
-            self.acks.on_fin();
-        }
-        is_reached
-    }
-
     fn decide_ack(&mut self, now: Instant, env: &Env) {
         let unacknowledged = self.next() - self.window.acknowledged();
         let is_much = self.acks.is_much(unacknowledged, self.window.segment());
@@ -745,11 +672,6 @@ impl Receiver {
     /// Something is kept behind a gap.
     pub(crate) fn has_out_of_order(&self) -> bool {
         self.queue.has_gap() || self.early_fin().is_some()
-    }
-
-    /// Offset of a FIN that came before what lies in front of it.
-    fn early_fin(&self) -> Option<u64> {
-        self.fin.get().filter(|_| !self.is_fin_reached)
     }
 
     /// End of the highest block that was SACKed, where there is a hole.

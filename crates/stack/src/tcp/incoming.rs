@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// What Linux looks at first in a segment for a connection that was asked for and is not open
-    /// yet (`tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
+    /// yet (rule 9.1; `tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
     fn judge_request(&self, shared: &mut Shared, placed: &Placed<'_>) -> Option<Verdict> {
         if !self.is_asked() || self.linux().is_none() {
             return None;
