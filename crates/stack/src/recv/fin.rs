@@ -7,6 +7,7 @@ impl Receiver {
     /// Where the stream ends for data `start..end`. Linux takes a FIN behind a gap for one byte
     /// more of its packet: data that covers that packet takes its place (rule 9.2;
     /// `tcp_data_queue_ofo`, `tcp_ofo_queue`).
+    #[inline(never)]
     pub(super) fn end_of_stream(&self, start: u64, end: u64) -> u64 {
         let Some(fin) = self.fin.get() else {
             return u64::MAX;
@@ -68,6 +69,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     pub(super) fn reach_fin(&mut self) -> bool {
         let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
@@ -79,6 +81,7 @@ impl Receiver {
     }
 
     /// Offset of a FIN that came before what lies in front of it.
+    #[inline]
     pub(super) fn early_fin(&self) -> Option<u64> {
         self.fin.get().filter(|_| !self.is_fin_reached)
     }

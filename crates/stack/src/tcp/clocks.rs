@@ -161,10 +161,8 @@ impl Connection {
             return None;
         }
         let millis = self.timestamp(now).wrapping_sub(echo);
-        let millis_max = match self.linux() {
-            Some(_) => LINUX_RTT_MILLIS_MAX,
-            None => i32::MAX as u32,
-        };
-        (millis <= millis_max).then(|| Duration::from_millis(millis.into()))
+        let is_sense = millis <= LINUX_RTT_MILLIS_MAX
+            || self.linux().is_none() && i32::try_from(millis).is_ok();
+        is_sense.then(|| Duration::from_millis(millis.into()))
     }
 }

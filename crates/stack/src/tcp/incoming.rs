@@ -104,7 +104,9 @@ impl Connection {
     ) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
-        if let Some(verdict) = self.judge_request(shared, placed) {
+        if matches!(self.state, State::SynReceived(_))
+            && let Some(verdict) = self.judge_request(shared, placed)
+        {
             return verdict;
         }
         // It is not even answered (Linux `tcp_rcv_established`).
@@ -157,6 +159,7 @@ impl Connection {
 
     /// What Linux looks at first in a segment for a connection that was asked for and is not open
     /// yet (rule 9.1; `tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
+    #[inline(never)]
     fn judge_request(&self, shared: &mut Shared, placed: &Placed<'_>) -> Option<Verdict> {
         if !self.is_asked() || self.linux().is_none() {
             return None;
@@ -324,8 +327,10 @@ impl Connection {
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
         // Linux takes predicted data before it looks at the ACK.
-        let was_predicted =
-            is_predicted || self.recovery.packets_out() > 0 && self.is_predicted(segment, start);
+        let was_predicted = is_predicted
+            || !segment.payload.is_empty()
+                && self.recovery.packets_out() > 0
+                && self.is_predicted(segment, start);
         // Nothing of a predicted segment is looked at but its data.
         let is_unheard =
             self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
@@ -336,7 +341,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if self.recovery.lost() > 0 && segment.sequence_bytes() > 0 && !was_predicted {
+        if segment.sequence_bytes() > 0 && !was_predicted {
             self.retransmit_lost(now, shared);
         }
         if hurries {
