@@ -295,12 +295,11 @@ impl Receiver {
     ) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
-        let end = data.start + u64::from(payload_bytes);
         if fin_waits {
-            self.cover_fin(data.start, end);
+            self.cover_fin(data.start, data.start + u64::from(payload_bytes));
         }
         if data.fin {
-            self.note_fin(end);
+            self.note_fin(data.start + u64::from(payload_bytes));
         }
         let blocks = self.buffer.blocks_of(came.bytes, came.segments);
         if payload_bytes > 0

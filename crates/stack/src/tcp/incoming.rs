@@ -327,10 +327,9 @@ impl Connection {
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
         // Linux takes predicted data before it looks at the ACK.
-        let was_predicted = is_predicted
-            || !segment.payload.is_empty()
-                && self.recovery.packets_out() > 0
-                && self.is_predicted(segment, start);
+        let was_predicted = self.recovery.packets_out() > 0
+            && !segment.payload.is_empty()
+            && self.is_predicted_beside_flight(segment, start);
         // Nothing of a predicted segment is looked at but its data.
         let is_unheard =
             self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
@@ -341,7 +340,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if segment.sequence_bytes() > 0 && !was_predicted {
+        if self.recovery.lost() > 0 && segment.sequence_bytes() > 0 && !was_predicted {
             self.retransmit_lost(now, shared);
         }
         if hurries {
@@ -383,6 +382,12 @@ impl Connection {
     fn is_plain(&self, segment: &Segment, start: i64) -> bool {
         let una = self.recovery.una();
         self.iss.offset(segment.ack, una) == una as i64 && self.is_predicted(segment, start)
+    }
+
+    /// See [`Self::is_predicted`]; rarely asked, since few send both ways at once.
+    #[inline(never)]
+    fn is_predicted_beside_flight(&self, segment: &Segment, start: i64) -> bool {
+        self.is_predicted(segment, start)
     }
 
     /// Whether it is the segment that Linux predicts: data, the next in order, with the usual
