@@ -157,37 +157,6 @@ impl Connection {
         }
     }
 
-    /// What Linux looks at first in a segment for a connection that was asked for and is not open
-    /// yet (rule 9.1; `tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
-    #[inline(never)]
-    fn judge_request(&self, shared: &mut Shared, placed: &Placed<'_>) -> Option<Verdict> {
-        if !self.is_asked() || self.linux().is_none() {
-            return None;
-        }
-        let flags = placed.segment.flags;
-        if flags == TcpFlags::SYN && placed.start == 0 {
-            return None;
-        }
-        let is_reset = flags.contains(TcpFlags::RST);
-        if flags.contains(TcpFlags::ACK) && !is_reset {
-            let verdict = self.judge_ack(shared, placed.segment);
-            if verdict == Verdict::Foreign {
-                return Some(verdict);
-            }
-        }
-        if !self.echoes_no_syn_ack(placed.segment) {
-            return None;
-        }
-        shared.counters.paws_rejected += 1;
-        Some(if is_reset {
-            Verdict::Drop
-        } else if flags.contains(TcpFlags::SYN) {
-            Verdict::Challenge
-        } else {
-            Verdict::Duplicate
-        })
-    }
-
     /// Where only the peer's FIN is awaited, for nobody, its ACK does not matter: data is reset
     /// (Linux `tcp_timewait_state_process`).
     fn judge_forgotten(&self, placed: &Placed<'_>) -> Verdict {
@@ -253,7 +222,7 @@ impl Connection {
 
     /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
     /// what was sent. In SYN-RECEIVED it acknowledges our SYN or nothing of ours.
-    fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
+    pub(super) fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
         if matches!(self.state, State::SynReceived(_)) && ack != next as i64 {

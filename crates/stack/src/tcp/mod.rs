@@ -29,6 +29,7 @@ mod pacing;
 mod peer_window;
 mod probe;
 mod record;
+mod request;
 mod sequence;
 mod size;
 mod state;
