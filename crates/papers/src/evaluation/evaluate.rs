@@ -230,7 +230,7 @@ fn row(material: &Material<'_>, target: Target<'_>) -> NumberRow {
         fitted: published.is_some_and(|number| number.fitted),
         tolerance: tolerance(material.experiment),
         verdict: row_verdict(material.experiment, published, &claims, &engines),
-        claims,
+        expectations: claims,
         engines,
     }
 }
@@ -453,7 +453,7 @@ fn comes_out_on(published: f64, tolerance: f64, engines: &[EngineValue]) -> Opti
 
 /// Claims that were not measured on an engine that ran, with the sentence why.
 pub(super) fn unmeasured(row: &NumberRow) -> impl Iterator<Item = (&Bounds, &EngineValue)> {
-    row.claims.iter().filter_map(|claim| {
+    row.expectations.iter().filter_map(|claim| {
         let mut values = row.engines.iter();
         let value =
             values.find(|value| value.spread.is_none() && claim.applies_on(value.engine))?;

@@ -150,7 +150,8 @@ pub struct NumberRow {
     #[serde(default = "usual_tolerance")]
     pub tolerance: f64,
     /// Expected bounds.
-    pub claims: Vec<Bounds>,
+    #[serde(alias = "claims")]
+    pub expectations: Vec<Bounds>,
     /// In the order of tables; engines that did not run it are left out.
     pub engines: Vec<EngineValue>,
     /// The worst of those of the engines; by the class of the experiment.

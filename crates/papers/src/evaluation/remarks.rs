@@ -98,7 +98,7 @@ fn changed_bounds(row: &NumberRow) -> impl Iterator<Item = String> + '_ {
             .iter()
             .any(|value| claim.applies_on(value.engine))
     };
-    let changed = row.claims.iter().filter(ran);
+    let changed = row.expectations.iter().filter(ran);
     let changed = changed.filter(|claim| !claim.history.is_empty());
     changed.map(move |claim| {
         let bounds = words::claim(&row.unit, claim);
@@ -149,7 +149,7 @@ pub(crate) mod tests {
             published: None,
             fitted: false,
             tolerance: 0.05,
-            claims: Vec::new(),
+            expectations: Vec::new(),
             engines: vec![value],
             verdict,
         }
@@ -194,7 +194,7 @@ pub(crate) mod tests {
     fn a_changed_bound_is_told_with_what_it_was() {
         let mut experiment = experiment();
         experiment.rows.truncate(1);
-        experiment.rows[0].claims = vec![Bounds {
+        experiment.rows[0].expectations = vec![Bounds {
             min: None,
             max: Some(6e6),
             engines: vec![EngineName::Kernel],

@@ -16,7 +16,7 @@ pub(super) fn why(
 ) -> String {
     let open = open(rows) + &elsewhere(rows);
     match verdict {
-        Verdict::Recorded => match rows.iter().all(|row| row.claims.is_empty()) {
+        Verdict::Recorded => match rows.iter().all(|row| row.expectations.is_empty()) {
             true => "measured; no expectation".into(),
             false => format!("measured{open}"),
         },
@@ -70,12 +70,12 @@ fn elsewhere(rows: &[NumberRow]) -> String {
             let mut engines = row.engines.iter();
             !engines.any(|value| claim.applies_on(value.engine))
         };
-        all += row.claims.len();
-        others += row.claims.iter().filter(is_elsewhere).count();
+        all += row.expectations.len();
+        others += row.expectations.iter().filter(is_elsewhere).count();
     }
     match others {
         0 => String::new(),
-        _ => format!("; about engines that did not run: {others} of {all} claims"),
+        _ => format!("; about engines that did not run: {others} of {all} expectations"),
     }
 }
 
@@ -86,13 +86,13 @@ fn unknown(rows: &[NumberRow]) -> Option<String> {
         .flat_map(|row| unmeasured(row).map(move |of| (row, of)));
     let (row, (_, first)) = unmeasured.next()?;
     let count = 1 + unmeasured.count();
-    let claims: usize = rows.iter().map(|row| row.claims.len()).sum();
+    let claims: usize = rows.iter().map(|row| row.expectations.len()).sum();
     let (verb, first) = match count {
         1 => ("was", at(row, first)?),
         _ => ("were", format!("the first: {}", at(row, first)?)),
     };
     Some(format!(
-        "{count} of {claims} claims {verb} not measured ({first})"
+        "{count} of {claims} expectations {verb} not measured ({first})"
     ))
 }
 
@@ -104,7 +104,7 @@ fn off(class: Class, rows: &[NumberRow]) -> String {
         };
         let mut values = row.engines.iter().filter(|value| value.spread.is_some());
         values.any(|value| {
-            let mut claims = row.claims.iter();
+            let mut claims = row.expectations.iter();
             claims.any(|claim| claim.applies_on(value.engine) && !claim.contains(published))
         })
     };
@@ -151,7 +151,7 @@ fn reasons(rows: &[NumberRow]) -> String {
         .filter(|row| row.verdict == Verdict::DeviatesAsExpected);
     let mut told: Vec<&str> = Vec::new();
     for row in deviating {
-        for claim in &row.claims {
+        for claim in &row.expectations {
             let is_told = claim.reason.is_empty() || told.contains(&&*claim.reason);
             let mut values = row.engines.iter();
             if !is_told && values.any(|value| claim.applies_on(value.engine)) {

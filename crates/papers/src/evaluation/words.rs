@@ -34,7 +34,7 @@ pub fn published(row: &NumberRow) -> Option<String> {
 /// All that is claimed of a number, with the engines of which it is claimed where not of all.
 #[must_use]
 pub fn claims(row: &NumberRow) -> Vec<String> {
-    let claims = row.claims.iter().map(|of| claim(&row.unit, of));
+    let claims = row.expectations.iter().map(|of| claim(&row.unit, of));
     claims.collect()
 }
 
@@ -67,7 +67,7 @@ mod tests {
             published: published.map(|(_, value)| value),
             fitted: false,
             tolerance: 0.05,
-            claims: Vec::new(),
+            expectations: Vec::new(),
             engines: Vec::new(),
             verdict: Verdict::Recorded,
         }
@@ -102,7 +102,7 @@ mod tests {
             history: Vec::new(),
         };
         let row = NumberRow {
-            claims: vec![claim(&[]), claim(&[Kernel, Tun])],
+            expectations: vec![claim(&[]), claim(&[Kernel, Tun])],
             ..row("bit/s", None)
         };
         let expected = ["80.0 to 390 Mbit/s", "kernel, tun: 80.0 to 390 Mbit/s"];

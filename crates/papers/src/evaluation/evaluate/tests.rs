@@ -411,13 +411,13 @@ fn a_claim_that_is_not_measured_does_not_hold() {
     check(
         latency,
         &[("virtual", 0, 5.5)],
-        "not distinguishable: 1 of 2 claims was not measured (n5, virtual: response_p50_us is not \
+        "not distinguishable: 1 of 2 expectations was not measured (n5, virtual: response_p50_us is not \
          measured here)",
     );
     check(
         "",
         &[("virtual", 0, 5.5), ("kernel", 0, -9.0)],
-        "not distinguishable: 1 of 1 claims was not measured (n5, kernel: no usable run: ended \
+        "not distinguishable: 1 of 1 expectations was not measured (n5, kernel: no usable run: ended \
          early: it fell over)",
     );
     // Of engines that are not asked, or did not run, nothing is expected.
@@ -425,14 +425,14 @@ fn a_claim_that_is_not_measured_does_not_hold() {
         &format!("{latency}engines = 'kernel'\n"),
         &[("virtual", 0, 5.5)],
         "pass: all expectations passed; not measured here: 1 of 2 rows; about engines that did not \
-         run: 1 of 2 claims",
+         run: 1 of 2 expectations",
     );
     check("", &[("virtual", 0, 5.5)], "pass: all expectations passed");
     let ratio = claim("variant = 'n5'\nover = 'n20'", "1", "2").replace("1s", "1");
     check(
         &ratio,
         &[("virtual", 0, 5.5), ("virtual", 1, 0.0)],
-        "not distinguishable: 1 of 2 claims was not measured (n5, virtual: duration_us of n20 is 0 \
+        "not distinguishable: 1 of 2 expectations was not measured (n5, virtual: duration_us of n20 is 0 \
          in some run, and nothing can be divided by it)",
     );
 }
