@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py` and
-`production.py`, and judges what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
+`production.py` and `strangers.py`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
 
-Needs root; Python's packages of `fitting.py` are those of $FITPY, else of this Python.
+Needs root; Python's packages of `fitting.py` and `strangers.py` are those of $FITPY, else of this
+Python, and those of Node are found by $NODE_PATH.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import fitting
 import fitting_anew
 import production
 import situations
+import strangers
 
 RESULTS = "fits.jsonl"
 
@@ -140,7 +142,7 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    tables = (fitting, production, fitting_anew)
+    tables = (fitting, production, fitting_anew, strangers)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]
