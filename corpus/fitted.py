@@ -10,6 +10,7 @@ Python, and those of Node are found by $NODE_PATH.
 """
 
 import argparse
+import collections
 import fnmatch
 import json
 import os
@@ -33,17 +34,17 @@ def said(*command):
 
 
 def found(path, end, comm):
-    """The program; of several the one that has connections."""
+    """The program; of several the one that has most connections (FTP has one for data)."""
     names = {}
     for pid in said("ip", "netns", "pids", path.netns[end]).split():
         try:
             names[int(pid)] = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             pass
-    owners = set(map(int, re.findall(r"pid=(\d+)", said("ip", "netns", "exec", path.netns[end], "ss",
-                                                        "-tpnH", "state", "established"))))
+    listed = said("ip", "netns", "exec", path.netns[end], "ss", "-tpnH", "state", "established")
+    owned = collections.Counter(map(int, re.findall(r"pid=(\d+)", listed)))
     fits = [pid for pid, name in names.items() if name.startswith(comm)]
-    return max(fits, key=lambda pid: (pid in owners, pid), default=None)
+    return max(fits, key=lambda pid: (owned[pid], pid), default=None)
 
 
 def settings(path):

@@ -11,12 +11,13 @@ from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
 from seeming import LOSS, PAGES, RESTARTS
-from services import POLICE, POLICED
+from services import ONE_BY_ONE, POLICE, POLICED
 
 MINE = "$H/programs_strangers"
 BIG = (("server", "truncate -s 8G big"),)
 ERLANG = (("server", f"erlc -o $W {MINE}/pages.erl {MINE}/files.erl"),)
 STRANGERS = f"exec $FITPY {MINE}/strangers.py"
+XROOTD = (("server", "exec xrootd -R nobody -c $W/third-xrootd.cfg"),)
 SYSLOG_SINK = (("server", "exec socat -u TCP-LISTEN:5140,fork,reuseaddr OPEN:/dev/null"),)
 
 
@@ -44,7 +45,7 @@ TABLE = [
     (kept("server", "xrootd", {"sndbuf-locked"}, "buf_lock", 1.5, 20), Situation(
         "third-xrootd-buffsz", program="xrootd", rate="80mbit", rtt="50ms",
         prepare=(*BIG, ("server", "mkdir adm && chown nobody adm")),
-        server=(("server", "exec xrootd -R nobody -c $W/third-xrootd.cfg"),), settle=3,
+        server=XROOTD, settle=3,
         client=from_client("xrdcp -f -N root://nobody@$S:1094/$W/big /dev/null"), warm_up=6,
         why="xrd.network buffsz fixes the buffers of sockets at 32 kB, the BDP is 500 kB",
         watch=both(1094, TAKES, SMALL_SNDBUF),
@@ -105,8 +106,8 @@ TABLE = [
     (alone("server", "starman", "round-trip-bound", "app-limited", "application-thinks", ending=(
         "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
         "third-starman-two-writes", program="starman", rate="100mbit", rtt="25ms",
-        server=(("server", "exec starman --port 5000 --workers 1 --max-requests 100000000 "
-                           "--keepalive-timeout 600 $W/third-app.psgi"),), settle=2,
+        server=(("server", "exec starman --listen 0.0.0.0:5000 --workers 1 --max-requests 100000000 "
+                           "--keepalive-timeout 600 $W/third-app.psgi"),), settle=6,
         client=from_client("python3 -c \"import http.client\n"
                            "c = http.client.HTTPConnection('$S', 5000)\nwhile True:\n"
                            " c.request('GET', '/')\n c.getresponse().read()\""), warm_up=4,
@@ -187,6 +188,84 @@ TABLE = [
         watch=both(5000, TAKES, FULL),
     )),
 ]
+# Written when rules were mended after those above, and before any of these was run.
+AGAIN = [
+    (kept("server", "unicorn", {"sndbuf-locked"}, "buf_lock", 1.5, 8), Situation(
+        "third-again-unicorn-sndbuf", program="unicorn", rate="60mbit", rtt="50ms", server=(
+            ("server", "exec unicorn -E none -c $W/third-sndbuf.rb $W/third-megabyte.ru"),),
+        settle=3, client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:5000/; done'"),
+        warm_up=6, look=8, why="the listener has sndbuf 24000, which each connection inherits; 1 MB on "
+                               "each, and the BDP is 375 kB",
+        watch=both(5000, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("server", "python", {"tcp-rmem-max-cap"}, "net.ipv4.tcp_rmem", 1.5, 12), Situation(
+        "third-again-uploads-rmem", program="cheroot", rate="60mbit", rtt="80ms", prepare=(
+            ("client", "truncate -s 1500k part"),
+            sysctl("server", "net.ipv4.tcp_rmem=4096 32768 65536")),
+        server=(("server", f"{STRANGERS} scans 5000 1e12"),), settle=2, client=from_client(
+            "sh -c 'while :; do curl -so /dev/null -H Expect: -T part http://$S:5000/; done'"),
+        warm_up=6, look=8, why="tcp_rmem[2] of the server that takes uploads is 64 KiB, the BDP is "
+                               "600 kB; each upload has a new connection",
+        watch=both(5000, fault("peer-window", "rcvbuf-locked"), fault("tcp-rmem-max-cap")),
+    )),
+    (kept("server", "xrootd", {"sndbuf-locked"}, "buf_lock", 1.3, 20), Situation(
+        "third-again-xrootd-bbr", program="xrootd", rate="60mbit", rtt="80ms", cc="bbr",
+        queue="400p", path=("--loss", "0.2%"),
+        prepare=(*BIG, ("server", "mkdir adm && chown nobody adm")), server=XROOTD, settle=3,
+        client=from_client("xrdcp -f -N root://nobody@$S:1094/$W/big /dev/null"), warm_up=8,
+        look=8, why="buffers of 32 kB over a BDP of 600 kB; BBR does not mind the losses of 0.2 %",
+        watch=both(1094, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("client", "syslog-ng", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "third-again-syslog-bloat", program="syslog-ng", rate="6mbit", rtt="25ms", queue="400p",
+        server=SYSLOG_SINK, settle=1, client=syslog("third-lines.conf"), warm_up=12, look=8,
+        why="lines as fast as they go fill a queue of 0.8 s, under CUBIC",
+        watch=both(5140, fault("bufferbloat"), TAKES),
+    )),
+    (alone("server", "nbd-server", "round-trip-bound", "app-limited", "application-thinks"),
+     Situation(
+        "third-again-nbd-one", program="nbd", rate="100mbit", rtt="30ms", queue="400p", prepare=BIG,
+        server=(("server", "exec nbd-server -C $W/third-nbd.conf -p $W/nbd.pid"),), settle=1,
+        client=from_client("nbdcopy --connections=1 --threads=1 --requests=1 --request-size=262144 "
+                           "--no-extents nbd://$S:10809/big null:"), warm_up=6,
+        why="one block of 256 kB is asked for when the one before has come: the path is empty for a "
+            "round trip after each", watch=both(10809, ONE_BY_ONE, ONE_BY_ONE),
+    )),
+    (alone("server", "redis-server", "app-limited", "application-thinks", "paced",
+           "round-trip-bound", "idle", ending=("nothing-to-improve", "no-setting-helps",
+                                               "no-verdict")), Situation(
+        "third-again-pubsub-loss", program="redis", rate="20mbit", rtt="40ms", path=("--loss", "2%"),
+        server=(("server", "exec redis-server --save '' --protected-mode no --dir $W"), (
+            "server", "sleep 1; exec redis-cli -r 1000000 -i 0.02 publish news $(printf '%0200d' 1) "
+                      "> /dev/null")), settle=2,
+        client=from_client("redis-cli -h $S subscribe news > /dev/null"), warm_up=6, look=8,
+        why="200 bytes each 20 ms: the next message tells of one that was lost, and no setting "
+            "repairs it in less than a round trip",
+        watch=both(6379, TAKES, PACED),
+    )),
+    (alone("server", "perl", "app-limited", "cpu-bound"), Situation(
+        "third-again-mojo-computes", program="mojolicious", rate="300mbit", rtt="2ms", queue="500p",
+        server=(("server", "exec perl -MDigest::SHA=sha512_hex -MMojolicious::Lite -e '"
+                           "my $page = \"x\" x 65536; my $hashed = \"y\" x 8192; "
+                           "get \"/\" => sub { my $send; $send = sub { sha512_hex($hashed) "
+                           "for 1 .. 500; $_[0]->write_chunk($page, $send) }; "
+                           "$_[0]->$send }; app->start(\"daemon\", \"-l\", \"http://*:5000\")'"),),
+        settle=2, client=from_client("curl -so /dev/null http://$S:5000/"), warm_up=6,
+        why="each 64 KiB are hashed for: some 50 Mbit/s of 300",
+        watch=both(5000, TAKES, healthy("app-limited", "cpu-bound", also=("cpu-bound",))),
+    )),
+    (alone("client", "node", "round-trip-bound", "app-limited", "application-thinks", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "third-again-neighbour", program="undici", rate="10mbit", rtt="20ms", queue="300p",
+        server=(("server", f"exec node {MINE}/pages.js 5000 500"), (
+            "server", "exec socat -u TCP-LISTEN:9001,fork,reuseaddr OPEN:/dev/null")), settle=2,
+        client=(*from_client(f"node {MINE}/asks.js http://$S:5000/ 0"), (
+            "client", "sleep 0.5; exec socat -u OPEN:/dev/zero TCP:$S:9001")), warm_up=10, look=8,
+        why="one small page a round trip; another program fills the queue that they share",
+        watch=at_sender(5000, BY_ROUND_TRIPS),
+    )),
+]
+TABLE = [*TABLE, *AGAIN]
 LINES = """
 @version: 3.38
 @include "scl.conf"
@@ -196,6 +275,7 @@ log { source(lines); destination(far); flags(flow-control); };
 """
 CONFIGS = {
     "third-sndbuf.conf": LINES.lstrip() % "so-sndbuf(16384)",
+    "third-lines.conf": LINES.lstrip() % "",
     "third-throttle.conf": LINES.lstrip() % "throttle(2000)",
     "third-xrootd.cfg": """
 all.export @W@
@@ -217,6 +297,9 @@ readonly = true
 """.lstrip(),
     "third-unicorn.rb": "worker_processes 1; listen '0.0.0.0:5000'\n",
     "third-unicorn.ru": "run ->(_) { [200, {'Content-Type' => 'text/plain'}, ['x' * 120_000]] }\n",
+    "third-sndbuf.rb": "worker_processes 1; listen '0.0.0.0:5000', sndbuf: 24000\n",
+    "third-megabyte.ru": "run ->(_) { [200, {'Content-Type' => 'text/plain'}, "
+                         "['x' * 1_000_000]] }\n",
     "third-app.psgi": "sub { [200, ['Content-Type', 'text/plain', 'Content-Length', 300], "
                       "['x' x 300]] }\n",
     "third-zone": """
