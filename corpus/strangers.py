@@ -6,6 +6,7 @@ Labels were written down before any of them was run. That Starman writes the hea
 answer apart, with TCP_NODELAY, was seen with `strace`.
 """
 
+from commands import FILES, NGINX
 from fitting import alone, kept
 from further import from_client
 from model import *
@@ -266,6 +267,37 @@ AGAIN = [
     )),
 ]
 TABLE = [*TABLE, *AGAIN]
+# Written when the rules on fixed buffers of short connections were mended, and before any of these
+# was run.
+NEW_PAGES = "sh -c 'while :; do curl -so /dev/null http://$S/page; done'"
+LAST = [
+    (kept("server", "nginx", {"sndbuf-locked"}, "buf_lock", 1.15, 8), Situation(
+        "third-last-short-sndbuf", program="nginx", rate="80mbit", rtt="60ms", prepare=(
+            *FILES, ("server", "head -c 800000 /dev/urandom > page; "
+                               "sed -i 's/listen 80/listen 80 sndbuf=20k/' nginx.conf")),
+        server=NGINX, client=from_client(NEW_PAGES), warm_up=6, look=8,
+        why="nginx's listen has sndbuf=20k, the BDP is 600 kB; 800 kB on each new connection",
+        watch=both(80, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("server", "nginx", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "third-last-short-pages", program="nginx", rate="100mbit", rtt="90ms", prepare=(
+            *FILES, ("server", "head -c 140000 /dev/urandom > page; "
+                               "sed -i 's/listen 80/listen 80 sndbuf=512k/' nginx.conf")),
+        server=NGINX, client=from_client(NEW_PAGES), warm_up=6, look=8,
+        why="140 kB on each new connection take four round trips with 10 segments; nginx fixes the "
+            "buffer, and each page fits in it",
+        watch=both(80, PAGES, fault("initcwnd-too-small")),
+    )),
+    (alone("client", "syslog-ng", "window-scaling-off", "peer-window", ending=(
+        "nothing-to-improve", "no-setting-helps", "out-of-reach")), Situation(
+        "third-last-syslog-unscaled", program="syslog-ng", rate="50mbit", rtt="70ms",
+        prepare=(sysctl("server", "net.ipv4.tcp_window_scaling=0"),), server=SYSLOG_SINK, settle=1,
+        client=syslog("third-lines.conf"), warm_up=6,
+        why="the host that takes the lines does not scale windows: 64 KiB over 70 ms",
+        watch=both(5140, fault("window-scaling-off", "peer-window"), fault("window-scaling-off")),
+    )),
+]
+TABLE = [*TABLE, *LAST]
 LINES = """
 @version: 3.38
 @include "scl.conf"
