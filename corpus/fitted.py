@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py` and
-`production.py`, and judges what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
+`production.py` and `strangers.py`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
 
-Needs root; Python's packages of `fitting.py` are those of $FITPY, else of this Python.
+Needs root; Python's packages of `fitting.py` and `strangers.py` are those of $FITPY, else of this
+Python, and those of Node are found by $NODE_PATH.
 """
 
 import argparse
+import collections
 import fnmatch
 import json
 import os
@@ -22,6 +24,7 @@ import fitting
 import fitting_anew
 import production
 import situations
+import strangers
 
 RESULTS = "fits.jsonl"
 
@@ -31,17 +34,17 @@ def said(*command):
 
 
 def found(path, end, comm):
-    """The program; of several the one that has connections."""
+    """The program; of several the one that has most connections (FTP has one for data)."""
     names = {}
     for pid in said("ip", "netns", "pids", path.netns[end]).split():
         try:
             names[int(pid)] = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             pass
-    owners = set(map(int, re.findall(r"pid=(\d+)", said("ip", "netns", "exec", path.netns[end], "ss",
-                                                        "-tpnH", "state", "established"))))
+    listed = said("ip", "netns", "exec", path.netns[end], "ss", "-tpnH", "state", "established")
+    owned = collections.Counter(map(int, re.findall(r"pid=(\d+)", listed)))
     fits = [pid for pid, name in names.items() if name.startswith(comm)]
-    return max(fits, key=lambda pid: (pid in owners, pid), default=None)
+    return max(fits, key=lambda pid: (owned[pid], pid), default=None)
 
 
 def settings(path):
@@ -140,7 +143,7 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    tables = (fitting, production, fitting_anew)
+    tables = (fitting, production, fitting_anew, strangers)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

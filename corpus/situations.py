@@ -37,6 +37,7 @@ import packages
 import seeming
 import services
 import shaped
+import strangers
 import unfamiliar
 import validation
 from model import Healthy
@@ -48,7 +49,7 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
-           **elsewhere.CONFIGS, **fitting_anew.CONFIGS}
+           **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

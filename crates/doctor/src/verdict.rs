@@ -145,6 +145,17 @@ impl Verdict {
     pub fn is_unsure(&self) -> bool {
         self.diagnosis.is_finding() && !self.is_sure()
     }
+
+    /// Whether it is a finding whose cause can only be confirmed, and removed, on the host at the
+    /// other end: a longer look from here tells no more. Not if too little was seen.
+    #[must_use]
+    pub fn is_for_the_other_end(&self) -> bool {
+        let mut sides = self.proposals.iter().map(|proposal| proposal.side);
+        self.diagnosis.is_finding()
+            && self.confidence >= Confidence::Medium
+            && !self.proposals.is_empty()
+            && sides.all(|side| side == Side::Remote)
+    }
 }
 
 #[cfg(test)]

@@ -385,7 +385,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 lasting::note(answered, look, (kept, done), subject)?;
             }
             let mut left = match answers.first() {
-                Some(first) if first.is_unsure() => Ending::NoVerdict,
+                Some(first) if first.is_unsure() => match first.is_for_the_other_end() {
+                    true => Ending::OutOfReach,
+                    false => Ending::NoVerdict,
+                },
                 Some(first) if first.main().is_some() => Ending::NothingToImprove,
                 _ => Ending::NoVerdict,
             };

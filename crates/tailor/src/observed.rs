@@ -273,6 +273,11 @@ impl Answered<'_, '_> {
         self.main().is_some_and(Verdict::is_unsure)
     }
 
+    /// Whether only the host at the other end tells more of its main finding, and can be changed.
+    pub(crate) fn is_for_the_other_end(&self) -> bool {
+        self.main().is_some_and(Verdict::is_for_the_other_end)
+    }
+
     /// Whether its connections come and go: several were seen, or are known to have been.
     pub(crate) fn comes_and_goes(&self) -> bool {
         self.case.connections() > 1 || self.is_replaced || self.is_followed

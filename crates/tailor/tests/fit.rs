@@ -159,9 +159,10 @@ fn all_connections_with_the_fault_are_cured_together() {
     assert!(after as f64 > 1.5 * before as f64, "{before} -> {after}");
 }
 
-/// A program that opens no connection while it is looked at.
+/// A program that opens no connection while it is looked at, seen at both ends or at its own.
 struct Keeps<'a> {
     simulated: Simulated<'a, SimulatedError>,
+    sees_both_ends: bool,
     looks: Vec<Duration>,
 }
 
@@ -170,7 +171,9 @@ impl Subject for Keeps<'_> {
 
     fn look(&mut self, time: Duration) -> Result<Look, SimulatedError> {
         self.looks.push(time);
-        self.simulated.look(time)
+        let mut look = self.simulated.look(time)?;
+        look.there = look.there.filter(|_| self.sees_both_ends);
+        Ok(look)
     }
 
     fn wait(&mut self, time: Duration) -> Result<(), SimulatedError> {
@@ -212,6 +215,7 @@ fn what_helps_new_connections_only_is_out_of_reach_after_a_longer_look() {
         let simulated = Simulated::new(session, &NEVER, Box::new(|_, _, _| ()));
         let mut subject = Keeps {
             simulated,
+            sees_both_ends: true,
             looks: Vec::new(),
         };
         subject.wait(fault.warm_up).expect("it runs");
@@ -223,4 +227,24 @@ fn what_helps_new_connections_only_is_out_of_reach_after_a_longer_look() {
     assert_eq!(looks("window-scaling-off"), (Ending::OutOfReach, longer));
     let healthy = (Ending::NothingToImprove, Vec::new());
     assert_eq!(looks("healthy-request"), healthy);
+}
+
+/// Nothing on this host tells whether the other one offers no scaling or the path removes it, and a
+/// longer look does not either.
+#[test]
+fn what_only_the_other_host_can_change_is_out_of_reach() {
+    let fault = find_fault("window-scaling-off").expect("a row of the table");
+    let mut trial = fault.trial();
+    core::mem::swap(&mut trial.client, &mut trial.server);
+    let engine = Virtual::default();
+    let session = engine.start(&trial).expect("our stack has it");
+    let mut subject = Keeps {
+        simulated: Simulated::new(session, &NEVER, Box::new(|_, _, _| ())),
+        sees_both_ends: false,
+        looks: Vec::new(),
+    };
+    subject.wait(fault.warm_up).expect("it runs");
+    let fitting = fit(&mut subject, &options(fault), &mut |_, _| Ok(())).expect("it runs");
+    assert!(fitting.tried.is_empty());
+    assert_eq!(fitting.ending, Ending::OutOfReach);
 }

@@ -41,7 +41,8 @@ pub(crate) enum Scope {
     All,
     /// The direction that carries less: only what blocks a flow altogether.
     OtherDirection,
-    /// Too little was seen of this flow itself: only what its predecessors can show.
+    /// Too little was seen of this flow itself: only what its predecessors can show, and a fixed
+    /// buffer that stops it all the time.
     ShortLived,
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn evaluate(view: &View<'_>, scope: Scope) -> Vec<Verdict> {
     let window_bound = OnceCell::new();
     let is_silenced =
         |stage| is_behind_window(stage) && *window_bound.get_or_init(|| view.window_bound());
-    for row in DIAGNOSES.iter().filter(|row| is_asked(row, scope)) {
+    for row in DIAGNOSES.iter().filter(|row| is_asked(row, scope, view)) {
         if stage_done == Some(row.stage) || is_silenced(row.stage) {
             continue;
         }
@@ -116,16 +117,17 @@ pub(crate) fn prefer(main: Vec<Verdict>, other: Vec<Verdict>) -> Vec<Verdict> {
     }
 }
 
-fn is_asked(row: &Diagnosis, scope: Scope) -> bool {
+fn is_asked(row: &Diagnosis, scope: Scope, view: &View<'_>) -> bool {
     match scope {
         Scope::All => true,
         Scope::OtherDirection => {
             matches!(row.stage, Stage::DeadPath | Stage::Stall) || row.id == "slow-reader"
         }
-        Scope::ShortLived => matches!(
-            row.id,
-            "initcwnd-too-small" | "round-trip-bound" | "application-thinks"
-        ),
+        Scope::ShortLived => match row.id {
+            "initcwnd-too-small" | "round-trip-bound" | "application-thinks" => true,
+            "sndbuf-locked" => view.sender.is_some_and(send_buffer::fixed_buffer_stops),
+            _ => false,
+        },
     }
 }
 

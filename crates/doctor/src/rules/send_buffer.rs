@@ -9,8 +9,9 @@ use super::draft::{Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    AT_CAP, BBR_BDPS, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER, MEMORY_PER_SEGMENT,
-    QUEUED_BDPS, SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
+    AT_CAP, BBR_BDPS, BUFFERS_OF_A_TRANSFER, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER,
+    MEMORY_PER_SEGMENT, MIN_SAMPLES, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALL_SEGMENT,
+    SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -99,20 +100,41 @@ fn full_share(view: &View<'_>) -> Option<f64> {
     } else {
         (FULL_BUFFER, SEND_BUFFER_SHARE)
     };
-    let share = sender.vote(|s| {
-        let mss = u64::from(s.snd_mss_bytes?);
-        let full = f64::from(s.wmem_queued_bytes?) >= f64::from(s.sndbuf_bytes?) * used;
-        let all_sent = u64::from(s.notsent_bytes?) < 2 * mss;
-        // cwnd grows only while it is full, so a buffer that is known to be fixed may fill it.
-        let has_cwnd = fixed || cwnd_room_pkts(s)? >= 2;
-        Some(full && all_sent && has_cwnd && window_room_bytes(s).is_none_or(|room| room > mss))
-    })?;
+    let share = all_sent_share(sender, used, fixed)?;
     let is_limit = share >= enough
         && !queues(sender)
         && !view.many_stand_in_queue()
         && !view.repairs_without_sack()
         && !holds_what_bbr_wants(view);
     is_limit.then_some(share)
+}
+
+/// Share of active samples in which this much of the buffer is in use and all of it has been sent,
+/// while every window has room.
+fn all_sent_share(sender: &Timeline, used: f64, fixed: bool) -> Option<f64> {
+    sender.vote(|s| {
+        let mss = u64::from(s.snd_mss_bytes?);
+        let full = f64::from(s.wmem_queued_bytes?) >= f64::from(s.sndbuf_bytes?) * used;
+        let all_sent = u64::from(s.notsent_bytes?) < 2 * mss;
+        // cwnd grows only while it is full, so a buffer that is known to be fixed may fill it.
+        let has_cwnd = fixed || cwnd_room_pkts(s)? >= 2;
+        Some(full && all_sent && has_cwnd && window_room_bytes(s).is_none_or(|room| room > mss))
+    })
+}
+
+/// Whether a buffer that the program fixed stops a transfer of many of them: that shows in a
+/// connection however short, and its slow start is not what it waits for.
+pub(crate) fn fixed_buffer_stops(sender: &Timeline) -> bool {
+    let many = || {
+        let sent = sender.latest(|s| s.bytes_acked)?;
+        let buffer = u64::from(sender.latest(|s| s.sndbuf_bytes)?);
+        Some(sent >= buffer.saturating_mul(BUFFERS_OF_A_TRANSFER))
+    };
+    let stops = || Some(all_sent_share(sender, WAKE_SHARE, true)? >= FIXED_BUFFER_SHARE);
+    sender.latest(|s| s.sndbuf_locked) == Some(true)
+        && sender.looks() >= MIN_SAMPLES
+        && many() == Some(true)
+        && stops() == Some(true)
 }
 
 fn sends_small_segments(sender: &Timeline) -> bool {

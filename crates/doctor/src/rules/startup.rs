@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::draft::{Draft, Remedy, high_if};
 use super::next::next_limit;
 use super::restarts::Restarts;
+use super::send_buffer;
 use super::thresholds::{
     FULL_PATH_RTTS, FULL_SHARE, INITIAL_WINDOW_PKTS, LARGE_INITIAL_WINDOW_PKTS, LOSS_SHARE,
     NO_QUEUE, NO_QUEUE_SLACK, PROPOSED_INITIAL_WINDOW, RESTART_COST, SHORT_BUSY, SHORT_CONNECTIONS,
@@ -300,7 +301,8 @@ fn start(timeline: &Timeline) -> Option<Start> {
     };
     let began_small = timeline.samples().find_map(began)? < LARGE_INITIAL_WINDOW_PKTS;
     let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
-    let is_start = keeps_sending && clean && window_free && began_small;
+    let is_free = window_free && !send_buffer::fixed_buffer_stops(timeline);
+    let is_start = keeps_sending && clean && is_free && began_small;
     (is_start && is_long_enough && above_first_window).then_some(Start {
         bytes,
         busy,

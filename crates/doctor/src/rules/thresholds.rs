@@ -189,6 +189,9 @@ pub(crate) const SEND_BUFFER_SHARE: f64 = 0.5;
 pub(crate) const WAKE_SHARE: f64 = 0.6;
 /// Such a flow runs in cycles: while a tail held by Nagle lets it fill cwnd, it looks otherwise.
 pub(crate) const FIXED_BUFFER_SHARE: f64 = 0.3;
+/// A short transfer of this many fixed buffers is stopped by one for most of its time; the last
+/// buffer of a smaller one stands full because nothing is left to write.
+pub(crate) const BUFFERS_OF_A_TRANSFER: u64 = 8;
 /// A buffer that may still grow counts as used up from here.
 pub(crate) const FULL_BUFFER: f64 = 0.9;
 /// The kernel's smallest send buffer, which `SO_SNDBUF` of 0 gives (`SOCK_MIN_SNDBUF`).

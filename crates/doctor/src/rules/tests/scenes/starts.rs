@@ -193,6 +193,17 @@ pub(super) fn starts() -> Vec<Scene> {
             s.delivery_rate = Some(Rate::from_bits_per_second(8_300_000));
         })
     };
+    // From the third round trip on the buffer is full, and all that is in it has been sent.
+    let in_fixed_buffer = |timeline: &Timeline| {
+        edited(timeline, |s| {
+            (s.sndbuf_bytes, s.sndbuf_locked) = (Some(48_000), Some(true));
+            let cwnd = s.cwnd_pkts.unwrap_or(0).min(32);
+            (s.cwnd_pkts, s.unacked_pkts) = (Some(cwnd), Some(cwnd));
+            let is_full = cwnd == 32;
+            s.notsent_bytes = Some(if is_full { 0 } else { 10_000 });
+            s.wmem_queued_bytes = Some(if is_full { 46_000 } else { 25_000 });
+        })
+    };
     vec![
         of("bursts", Some("slow-start-after-idle"), bursts(true, 4)),
         Scene {
@@ -228,6 +239,14 @@ pub(super) fn starts() -> Vec<Scene> {
                 "short connections",
                 Some("initcwnd-too-small"),
                 short(40_001, 4000, 480, 10),
+            )
+        },
+        Scene {
+            siblings: earlier(480, 10).iter().map(in_fixed_buffer).collect(),
+            ..of(
+                "short connections with a fixed buffer",
+                Some("sndbuf-locked"),
+                in_fixed_buffer(&short(40_001, 4000, 480, 10)),
             )
         },
         Scene {
