@@ -14,6 +14,8 @@ use crate::subject::Look;
 const TRAIN_FACTOR: f64 = 1.3;
 /// Largest ratio of arrival rates that counts as even.
 const EVEN_FACTOR: f64 = 1.15;
+/// A train from this share of BBR's pace on has what BBR sends; behind a link it has four fifths.
+const BBR_PACE_SHARE: f64 = 0.9;
 /// Quantile of the packets in flight that is taken as the window of trains.
 const WINDOW_SHARE: f64 = 0.8;
 const WINDOW_FACTOR: f64 = 1.5;
@@ -85,6 +87,9 @@ pub struct Observables {
     pub window_pkts: Option<f64>,
     /// How densely data arrives at most.
     pub crest: Option<Crest>,
+    /// The fastest that BBR sent, in bit/s of payload: no train is denser. `None` of another
+    /// congestion control.
+    pub bbr_pace_bps: Option<f64>,
     /// How unevenly data arrives within a round trip: how far it runs ahead of its mean rate and
     /// falls behind, as a share of what arrives in a round trip. 0 where it flows evenly, near 1
     /// where all of it comes at once.
@@ -170,6 +175,7 @@ impl Observables {
                 percentile(values(sender, in_flight), WINDOW_SHARE)
             }),
             crest: crest(&arrivals, mss, receiver.is_some()),
+            bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
             transport_share: shares.map(transport_share),
@@ -264,7 +270,12 @@ impl Observables {
             .transport_share
             .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_program;
+        // Behind a link BBR probes with a quarter more than arrives.
+        let is_pace = self
+            .bbr_pace_bps
+            .is_some_and(|pace| crest.rate() >= BBR_PACE_SHARE * pace);
+        let is_given = is_program || is_pace;
+        let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_given;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
     }
 
@@ -294,6 +305,15 @@ impl Observables {
     pub fn queue_time(&self) -> Option<f64> {
         Some((self.srtt? - self.min_rtt?).max(0.0))
     }
+}
+
+fn bbr_pace_bps(sender: &Track) -> Option<f64> {
+    let is_bbr = |s: &FlowSample| s.congestion.is_some_and(|name| name.starts_with("bbr"));
+    let paces = values(sender, |s| {
+        let pace = s.pacing_rate.filter(|_| is_bbr(s))?;
+        Some(pace.bits_per_second() as f64)
+    });
+    percentile(paces, 1.0)
 }
 
 /// The end of a trial that a place stands for.

@@ -68,6 +68,19 @@ fn the_rate_of_a_path_shows_although_a_small_window_keeps_it_empty() {
     assert!(path.low <= 50e6 && 50e6 <= path.high, "{path:?}");
 }
 
+/// BBR sends what its buffer holds at a pace of its own, a quarter above what it found.
+#[test]
+fn the_pace_of_bbr_is_no_rate_of_the_link() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    let mut trial = fault.trial();
+    let bbr = KnobValue::Name("bbr".into());
+    trial.client.settings.insert("congestion", bbr);
+    let look = look_at_trial(&trial, fault.warm_up);
+    let seen = Observables::of(&look, place(&look)).expect("enough was seen");
+    assert!(seen.goodput_bps() < 20e6, "{}", seen.goodput_bps());
+    assert!(seen.link_bps().is_none_or(|bps| bps > 45e6), "{seen:?}");
+}
+
 #[test]
 fn settings_of_both_ends_are_those_that_were_seen() {
     let twin = twin_of("rcvbuf-locked");
