@@ -4,8 +4,9 @@
 //!
 //! A script must hold in three of four tries. A try during which a processor was away says nothing
 //! of the kernel, whatever came of it, and does not count. What fails beside the other scripts,
-//! which keep the kernel's timers waiting too, is judged anew alone, twice if it must be. `PACKET_SCRIPT=nagle/` runs
-//! those with that in their path, and prints how each did. `walks` has scripts that are drawn.
+//! which keep the kernel's timers waiting too, is judged anew alone, twice if it must be.
+//! `PACKET_SCRIPT=nagle/` runs those with that in their path, and prints how each did. `walks` has
+//! scripts that are drawn.
 
 #[path = "../asking/mod.rs"]
 mod asking;
