@@ -20,9 +20,9 @@ const TINY_WINDOW: u16 = 1024;
 const PLAIN_WINDOW: u16 = 14_600;
 
 /// Looks at all connections together that come as often as was asked for, about ...
-const LOOKS_FREE: u32 = 1 << 15;
+const LOOKS_FREE: u32 = 3 << 13;
 /// ... and one more with each this many packets: looks cost many times what packets do.
-const PACKETS_PER_LOOK: u32 = 64;
+const PACKETS_PER_LOOK: u32 = 128;
 /// Looks that one stands for, at most.
 const STRETCH_MAX: u32 = 1024;
 
