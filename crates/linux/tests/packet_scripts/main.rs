@@ -110,8 +110,9 @@ impl Tried {
     }
 }
 
-/// Tries those that failed anew, one after the other, and once more what fails then: a script whose
-/// packets come within a tick of a bound holds in some tries, and what Linux does otherwise in none.
+/// Tries those that failed anew, one after the other, and once more what fails then: a script
+/// whose packets come within a tick of a bound holds in some tries, and what Linux does otherwise
+/// in none.
 fn alone(tried: &mut [(&String, Tried)], scripts: &[&(String, PacketScript)]) {
     let witness = Witness::default();
     witness.look_during(|| {
