@@ -238,8 +238,8 @@ impl Onlooker for Looker<'_> {
 }
 
 /// Looking takes at most one part in this many of the time: three parts in five of what may be
-/// used, or less; `thrift` makes it less where all together took more than it may, and where there
-/// are several namespaces.
+/// used, times `thrift`: less where all together took more than it may, and where there are several
+/// namespaces; more where the rest took less than its two fifths.
 fn share_look(max_cpu: Fraction, thrift: f64) -> u32 {
     let share = thrift * 3.0 * max_cpu.as_f64() / 5.0;
     (1.0 / share).ceil().clamp(2.0, 10_000.0) as u32
@@ -459,6 +459,7 @@ mod tests {
         let percent = |text: &str| text.parse::<Fraction>().expect("a share");
         assert_eq!(share_look(percent("5%"), 1.0), 34);
         assert_eq!(share_look(percent("5%"), 0.5), 67);
+        assert_eq!(share_look(percent("5%"), 4.0 / 3.0), 25);
         assert_eq!(share_look(percent("100%"), 1.0), 2);
     }
 }
