@@ -97,6 +97,21 @@ impl Agenda {
         self.groups[group][member % GROUP] = key;
     }
 
+    /// The next member that is due by `until`, and when it is: the earliest of all. It has no
+    /// deadline from then on.
+    #[inline]
+    pub(crate) fn pop_until(&mut self, until: Instant) -> Option<(Instant, usize)> {
+        self.update();
+        let key = *self.tree.get(1)?;
+        let nanos = time_of(key);
+        if nanos > until.as_nanos() || key == NEVER {
+            return None;
+        }
+        let member = key as usize & ((1 << MEMBER_BITS) - 1);
+        self.put(member, NEVER);
+        Some((Instant::from_nanos(nanos), member))
+    }
+
     /// The earliest deadline of all.
     #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Instant> {
@@ -107,14 +122,7 @@ impl Agenda {
     /// The next member that is due by `now`; it has no deadline from then on.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
-        self.update();
-        let key = *self.tree.get(1)?;
-        if key == NEVER || time_of(key) > now.as_nanos() {
-            return None;
-        }
-        let member = key as usize & ((1 << MEMBER_BITS) - 1);
-        self.put(member, NEVER);
-        Some(member)
+        self.pop_until(now).map(|(_, member)| member)
     }
 
     /// The deadline of `member`.
