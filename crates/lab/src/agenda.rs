@@ -17,33 +17,49 @@ const SETTING_BITS: u32 = 44;
 const GROUP: usize = 4;
 
 /// The deadlines of members that are numbered from 0.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agenda {
     /// Keys of the members: a deadline, below it the number of its setting, and whose it is.
     groups: Vec<[u128; GROUP]>,
-    /// The first key of each group in the second half. The root is at 1, below `node` are
-    /// `2 * node` and the one after it.
+    /// The first key of each group in the second half; below `node` are `2 * node` and the one
+    /// after it. The root, which would be at 1, is `first`: a small world has no other node.
     tree: Vec<u128>,
+    /// The first key of all.
+    first: u128,
     members: usize,
     settings: u64,
     /// The changed group for which the tree is not up to date.
     changed: Option<usize>,
 }
 
+impl Default for Agenda {
+    /// Without members.
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            tree: Vec::new(),
+            first: NEVER,
+            members: 0,
+            settings: 0,
+            changed: None,
+        }
+    }
+}
+
 impl Agenda {
     /// Adds a member; returns its number.
     pub(crate) fn join(&mut self) -> usize {
         if self.members == self.groups.len() * GROUP {
-            self.update();
-            let before = self.tree.len() / 2;
-            let groups = (2 * before).max(1);
+            let groups = (2 * self.groups.len()).max(1);
             self.groups.resize(groups, [NEVER; GROUP]);
-            let mut tree = vec![NEVER; 2 * groups];
-            tree[groups..groups + before].copy_from_slice(&self.tree[before..]);
+            let mut tree = vec![NEVER; groups];
+            tree.extend(self.groups.iter().map(first_of));
             for node in (1..groups).rev() {
                 tree[node] = tree[2 * node].min(tree[2 * node + 1]);
             }
+            self.first = tree[1];
             self.tree = tree;
+            self.changed = None;
         }
         self.members += 1;
         assert!(
@@ -97,24 +113,32 @@ impl Agenda {
         self.groups[group][member % GROUP] = key;
     }
 
+    /// The next member that is due by `until`, and when it is: the earliest of all. It has no
+    /// deadline from then on.
+    #[inline]
+    pub(crate) fn pop_until(&mut self, until: Instant) -> Option<(Instant, usize)> {
+        self.update();
+        let key = self.first;
+        let nanos = time_of(key);
+        if nanos > until.as_nanos() || key == NEVER {
+            return None;
+        }
+        let member = key as usize & ((1 << MEMBER_BITS) - 1);
+        self.put(member, NEVER);
+        Some((Instant::from_nanos(nanos), member))
+    }
+
     /// The earliest deadline of all.
     #[inline]
     pub(crate) fn next_at(&mut self) -> Option<Instant> {
         self.update();
-        self.tree.get(1).copied().and_then(deadline_of)
+        deadline_of(self.first)
     }
 
     /// The next member that is due by `now`; it has no deadline from then on.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
-        self.update();
-        let key = *self.tree.get(1)?;
-        if key == NEVER || time_of(key) > now.as_nanos() {
-            return None;
-        }
-        let member = key as usize & ((1 << MEMBER_BITS) - 1);
-        self.put(member, NEVER);
-        Some(member)
+        self.pop_until(now).map(|(_, member)| member)
     }
 
     /// The deadline of `member`.
@@ -135,17 +159,17 @@ impl Agenda {
     /// Each node above a group holds the first key of what is below it.
     #[inline(never)]
     fn update_tree(&mut self, group: usize) {
-        let mut node = self.tree.len() / 2 + group;
-        let [a, b, c, d] = self.groups[group];
-        let mut key = a.min(b).min(c.min(d));
-        while self.tree[node] != key {
-            self.tree[node] = key;
-            if node == 1 {
+        let mut node = self.groups.len() + group;
+        let mut key = first_of(&self.groups[group]);
+        while node > 1 {
+            if self.tree[node] == key {
                 return;
             }
+            self.tree[node] = key;
             key = key.min(self.tree[node ^ 1]);
             node /= 2;
         }
+        self.first = key;
     }
 }
 
@@ -156,6 +180,12 @@ pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
+}
+
+/// The first key of a group.
+#[inline]
+fn first_of(&[a, b, c, d]: &[u128; GROUP]) -> u128 {
+    a.min(b).min(c.min(d))
 }
 
 #[inline]

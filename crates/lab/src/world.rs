@@ -274,7 +274,7 @@ impl<A: App> World<A> {
     /// Where time would go back or does not move on at all: a bug of a host, a link or a program,
     /// or a path that takes no time.
     pub fn step(&mut self, until: Instant) -> bool {
-        let Some(at) = self.agenda.next_at().filter(|at| *at <= until) else {
+        let Some((at, mut member)) = self.agenda.pop_until(until) else {
             return false;
         };
         assert!(at >= self.now, "{at:?} is before {:?}", self.now);
@@ -282,7 +282,7 @@ impl<A: App> World<A> {
             self.moves = 0;
         }
         self.now = at;
-        while let Some(member) = self.agenda.pop_due(self.now) {
+        loop {
             self.on_move();
             match self.members[member] {
                 Member::Link(link) => self.deliver(link),
@@ -291,8 +291,11 @@ impl<A: App> World<A> {
             while let Some((node, packet)) = self.returned.pop_front() {
                 self.arrive(node, packet);
             }
+            match self.agenda.pop_due(at) {
+                Some(next) => member = next,
+                None => return true,
+            }
         }
-        true
     }
 
     /// Runs until `until`, or until nothing is due any more.

@@ -208,10 +208,9 @@ impl<P: WirePacket> Link<P> {
     /// As [`Link::offer`], for a single segment: the common case, in which nothing has to be cut.
     #[inline]
     fn offer_single(&mut self, packet: P, shape: Shape, handled: &mut Handled<P>) {
-        if self.wire.admit(self.now, shape) == 0 {
+        let Some(run) = self.wire.offer_single(self.now, shape) else {
             return self.overflow(1, handled);
-        }
-        let run = self.wire.send(self.now, shape, 1);
+        };
         handled.accepted = 1;
         let (_, fate) = self.fates.scan(1);
         match fate {

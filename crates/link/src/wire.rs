@@ -185,16 +185,9 @@ impl Wire {
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, shape: Shape, count: u32) -> Run {
         let mut run = self.planned(now, shape.head(count));
-        let on_wire = run.shape.bytes + u64::from(count) * self.overhead_bytes;
-        (run.end, self.carry) = match (&mut self.trace, self.rate) {
-            (Some(trace), _) => trace.serialize(run.start, on_wire, run.carry),
-            (None, Some(rate)) => {
-                let (time, carry) = rate.serialize(on_wire, run.carry);
-                (run.start + time, carry)
-            }
-            (None, None) => return run,
-        };
-        self.free_at = run.end;
+        if !self.occupy(&mut run) {
+            return run;
+        }
         if run.start <= now {
             run.started = self.started(&run, now);
         }
@@ -204,6 +197,45 @@ impl Wire {
             self.waiting.push_back(run);
         }
         run
+    }
+
+    /// As [`Wire::admit`] and [`Wire::send`], for a single packet: the common case. `None` where it
+    /// finds the queue full.
+    #[inline]
+    pub(crate) fn offer_single(&mut self, now: Instant, shape: Shape) -> Option<Run> {
+        let mut run = self.planned(now, shape);
+        // Never so without a rate: such a wire is always free.
+        let waits = run.start > now;
+        let has_room = match self.limit {
+            QueueLimit::Packets(limit) => self.packets < limit,
+            QueueLimit::Bytes(limit) => limit.0.saturating_sub(self.bytes) >= shape.bytes,
+        };
+        if waits && !has_room {
+            return None;
+        }
+        self.occupy(&mut run);
+        if waits {
+            self.packets += 1;
+            self.bytes += shape.bytes;
+            self.waiting.push_back(run);
+        }
+        Some(run)
+    }
+
+    /// Takes the wire for `run`, which ends then; false where the wire takes no time.
+    #[inline]
+    fn occupy(&mut self, run: &mut Run) -> bool {
+        let on_wire = run.shape.bytes + u64::from(run.shape.segments) * self.overhead_bytes;
+        (run.end, self.carry) = match (&mut self.trace, self.rate) {
+            (Some(trace), _) => trace.serialize(run.start, on_wire, run.carry),
+            (None, Some(rate)) => {
+                let (time, carry) = rate.serialize(on_wire, run.carry);
+                (run.start + time, carry)
+            }
+            (None, None) => return false,
+        };
+        self.free_at = run.end;
+        true
     }
 
     /// When segment `index` of `run` has left the wire.

@@ -321,24 +321,21 @@ impl Payload {
     }
 
     /// The slices in a vector that has room for some more.
+    #[inline]
     fn many(&mut self, more: usize) -> &mut Vec<Bytes> {
-        let many = match core::mem::take(&mut self.chunks) {
-            Chunks::None => Vec::with_capacity(more),
-            Chunks::One(first) => {
-                let mut many = Vec::with_capacity(1 + more);
+        if !matches!(self.chunks, Chunks::Many(_)) {
+            let one = core::mem::take(&mut self.chunks);
+            let mut many = Vec::with_capacity(1 + more);
+            if let Chunks::One(first) = one {
                 many.push(first);
-                many
             }
-            Chunks::Many(mut many) => {
-                many.reserve(more);
-                many
-            }
-        };
-        self.chunks = Chunks::Many(many);
-        match &mut self.chunks {
-            Chunks::Many(many) => many,
-            Chunks::None | Chunks::One(_) => unreachable!("just put there"),
+            self.chunks = Chunks::Many(many);
         }
+        let Chunks::Many(many) = &mut self.chunks else {
+            unreachable!("just put there");
+        };
+        many.reserve(more);
+        many
     }
 
     /// Appends all of another one; about so many more slices will follow.

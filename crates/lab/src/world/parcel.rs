@@ -18,11 +18,17 @@ impl Parcel {
         Self::of(Box::new(packet))
     }
 
-    #[inline]
     fn of(packet: Box<Packet>) -> Self {
+        let wire_bytes = wire_bytes_of(&packet);
+        Self::of_size(packet, wire_bytes)
+    }
+
+    #[inline]
+    fn of_size(packet: Box<Packet>, wire_bytes: u32) -> Self {
+        debug_assert_eq!(wire_bytes, wire_bytes_of(&packet));
         Self {
             segments: packet.segments(),
-            wire_bytes: u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX),
+            wire_bytes,
             packet,
         }
     }
@@ -73,6 +79,10 @@ impl WirePacket for Parcel {
     }
 }
 
+fn wire_bytes_of(packet: &Packet) -> u32 {
+    u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX)
+}
+
 /// The memory of packets that have arrived, of as many as were ever on their way at once: it is
 /// left to what is sent next, which costs half of what it takes to free and to allocate it.
 #[derive(Debug, Default)]
@@ -88,10 +98,9 @@ impl Parcels {
         let Some(memory) = self.arrived.last_mut() else {
             return host.poll_transmit(now).map(Parcel::new);
         };
-        if !host.poll_transmit_into(now, memory) {
-            return None;
-        }
-        self.arrived.pop().map(Parcel::of)
+        let wire_bytes = host.poll_transmit_into(now, memory)?;
+        let packet = self.arrived.pop()?;
+        Some(Parcel::of_size(packet, wire_bytes))
     }
 
     /// Hands a packet to a host.

@@ -252,18 +252,17 @@ impl Host {
         Some(packet)
     }
 
-    /// As [`Host::poll_transmit`], into the memory of another packet; false where there is none to
-    /// send.
-    pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> bool {
+    /// As [`Host::poll_transmit`], into the memory of another packet. Returns its bytes on the wire
+    /// (headers of each segment included), which the host knows already; `None` where there is none
+    /// to send.
+    pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> Option<u32> {
         self.fill_local_queue(now);
-        let Some(queued) = self.shared.outbox.front_mut() else {
-            return false;
-        };
+        let queued = self.shared.outbox.front_mut()?;
         core::mem::swap(packet, &mut queued.packet);
         let (socket, bytes) = (queued.socket, queued.bytes);
         self.shared.outbox.pop_front();
         self.on_dequeued(now, socket, bytes);
-        true
+        Some(bytes)
     }
 
     /// Whether [`Host::poll_transmit`] may have a packet.

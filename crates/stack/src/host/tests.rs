@@ -68,7 +68,7 @@ fn drain(host: &mut Host, now: Instant) -> Vec<Packet> {
     while let Some(packet) = host.poll_transmit(now) {
         let mut next = packet.clone();
         packets.push(packet);
-        if host.poll_transmit_into(now, &mut next) {
+        if host.poll_transmit_into(now, &mut next).is_some() {
             packets.push(next);
         }
     }

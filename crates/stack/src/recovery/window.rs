@@ -112,10 +112,16 @@ impl LossRecovery {
     /// A packet was written, or the peer's window has opened for what waits. After an idle time
     /// longer than the timeout the window shrinks, with each packet until one leaves (Linux
     /// `tcp_slow_start_after_idle_check`).
+    #[inline]
     pub(crate) fn before_transmit(&mut self, now: Instant) {
-        if self.board.packets_out() > 0 {
-            return;
+        if self.board.packets_out() == 0 {
+            self.begin_anew(now);
         }
+    }
+
+    /// As [`Self::before_transmit`], with nothing in flight.
+    #[inline(never)]
+    fn begin_anew(&mut self, now: Instant) {
         let Some(last_sent) = self.last_sent else {
             return;
         };

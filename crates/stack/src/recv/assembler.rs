@@ -334,6 +334,7 @@ impl Assembler {
     }
 
     /// Takes up to `max` bytes out of the first packet that waits to be read.
+    #[inline]
     pub(super) fn pop(&mut self, max: u32) -> Option<Payload> {
         let first = self.ready.front_mut()?;
         if first.payload.len() > max {

@@ -369,6 +369,7 @@ impl Receiver {
     }
 
     /// Learns the size of the peer's segments (Linux `tcp_measure_rcv_mss`).
+    #[inline]
     fn measure(&mut self, facts: &Arrived) {
         let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
         if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
@@ -583,6 +584,7 @@ impl Receiver {
         seen
     }
 
+    #[inline]
     fn on_piece_read(&mut self, now: Instant) {
         let now = match self.autotune.linux() {
             None => return,

@@ -257,6 +257,7 @@ impl Window {
     }
 
     /// The window that memory has room for (rule 3.4; Linux `__tcp_select_window`).
+    #[inline]
     pub(super) fn fitting(&self, buffer: &Buffer) -> Selected {
         let (bytes, is_tight) = if self.is_held {
             (0, false)

@@ -152,6 +152,7 @@ impl StreamBuffer {
         self.end - self.open.len() as u64
     }
 
+    #[inline]
     fn seal(&mut self) {
         if !self.open.is_empty() {
             let start = self.open_start();

@@ -8,7 +8,7 @@ use base::{Instant, Limit, Rate, SeqNum};
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
 use crate::host::{Queued, Shared, Writer};
-use crate::packet::{Body, EcnMark, Packet, Segment, SegmentOptions};
+use crate::packet::{Body, EcnMark, Packet, Segment};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
@@ -464,10 +464,13 @@ impl Connection {
 
     /// Notes that this many bytes leave, and returns when they are to leave.
     fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
-        let rate = self.recovery.pacing_rate();
         let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
+        let rate = match self.recovery.is_paced() && !is_first {
+            true => self.recovery.pacing_rate(),
+            false => Rate::default(),
+        };
         // Without any rate there is nothing to pace by.
-        if !self.recovery.is_paced() || is_first || rate == Rate::default() {
+        if rate == Rate::default() {
             self.pacer.pass(now);
             return Instant::ZERO;
         }
@@ -555,17 +558,18 @@ impl Connection {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
             flags,
-            options: SegmentOptions {
-                sack: self.sack_option(),
-                ..SegmentOptions::default()
-            },
             ..Segment::default()
         };
+        // The option is large, and mostly there is none.
+        if self.recv.has_sack_blocks() {
+            segment.options.sack = self.sack_option();
+        }
         self.stamp(now, start, &mut segment);
         segment
     }
 
     /// Writes into a header what changes with time and with what comes in.
+    #[inline]
     fn stamp(&mut self, now: Instant, start: u64, segment: &mut Segment) {
         let scale = self.recv_scale();
         let offered = match self.state {
@@ -642,6 +646,7 @@ impl Connection {
     }
 
     /// The receiving half's pending information was sent.
+    #[inline]
     fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
         if self.state.is_synchronized() {
             self.last_ack_sent = self.recv.next();
