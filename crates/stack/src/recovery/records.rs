@@ -479,8 +479,9 @@ impl Scoreboard {
         packets_of(start, end, segment, self.fin_end())
     }
 
-    /// The record at `start`, as it was sent last, is lost. Returns whether that was a
-    /// retransmission.
+    /// The record at `start`, as it was sent last, is lost. Returns whether it was lost before, and
+    /// its retransmission is lost now. The retransmission of a record whose loss was undone stays in
+    /// flight until the record is lost once more (Linux `tcp_mark_skb_lost`).
     fn mark_lost(&mut self, start: u64) -> bool {
         let Some(flight) = self.flight.as_mut() else {
             return false;
@@ -488,8 +489,8 @@ impl Scoreboard {
         let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
             return false;
         };
-        let was_retransmitted = record.is_retransmitted;
-        if was_retransmitted {
+        let is_lost_again = record.is_lost && record.is_retransmitted;
+        if is_lost_again {
             record.is_retransmitted = false;
             self.retransmitted -= record.packets;
         }
@@ -498,8 +499,22 @@ impl Scoreboard {
             self.lost += record.packets;
         }
         self.lost_total += u64::from(record.packets);
-        flight.to_retransmit.insert(start);
-        was_retransmitted
+        if record.waits() {
+            flight.to_retransmit.insert(start);
+        }
+        is_lost_again
+    }
+
+    /// The retransmission of the lost record at `start`, if one is in flight, is lost as well.
+    fn lose_retransmission(&mut self, start: u64) {
+        if let Some(flight) = self.flight.as_mut()
+            && let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start)
+            && record.is_retransmitted
+        {
+            record.is_retransmitted = false;
+            self.retransmitted -= record.packets;
+            flight.to_retransmit.insert(start);
+        }
     }
 
     /// RACK: marks what left before the record (`rack.0`, `rack.1`: sent, end) and whose time,
@@ -608,7 +623,7 @@ impl Scoreboard {
     }
 
     /// After a timeout: everything unaccounted is lost, except what `spare` says left too
-    /// recently; the first record never is.
+    /// recently; the first record never is, and leaves again whatever became of it before.
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
         let mut at = self.una();
         let mut is_head = true;
@@ -618,6 +633,9 @@ impl Scoreboard {
             at = record.end;
             if !record.waits() && (is_head || !spare(record.sent)) {
                 self.mark_lost(found);
+            }
+            if is_head {
+                self.lose_retransmission(found);
             }
             is_head = false;
         }

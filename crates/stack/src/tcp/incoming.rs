@@ -302,7 +302,9 @@ impl Connection {
         // Nothing of a predicted segment is looked at but its data.
         let is_unheard =
             self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
-        let is_heard = self.handle_ack(now, shared, segment, start);
+        // Nor at an ACK that is no news where data was predicted.
+        let is_heard = !(was_predicted && self.acknowledges_nothing(segment))
+            && self.handle_ack(now, shared, segment, start);
         if answers_probe {
             self.on_probe_answer(now, shared);
         }
@@ -349,8 +351,12 @@ impl Connection {
     /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
     /// sent (`tcp_rcv_established`, header prediction).
     fn is_plain(&self, segment: &Segment, start: i64) -> bool {
+        self.acknowledges_nothing(segment) && self.is_predicted(segment, start)
+    }
+
+    fn acknowledges_nothing(&self, segment: &Segment) -> bool {
         let una = self.recovery.una();
-        self.iss.offset(segment.ack, una) == una as i64 && self.is_predicted(segment, start)
+        self.iss.offset(segment.ack, una) == una as i64
     }
 
     /// See [`Self::is_predicted`]; rarely asked, since few send both ways at once.

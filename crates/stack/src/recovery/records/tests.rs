@@ -94,6 +94,8 @@ struct Segment {
     is_sacked: bool,
     is_lost: bool,
     is_retransmitted: bool,
+    /// Its time is not over yet since it left last.
+    is_timed: bool,
 }
 
 impl Segment {
@@ -120,13 +122,14 @@ impl Model {
                 is_sacked: false,
                 is_lost: false,
                 is_retransmitted: false,
+                is_timed: true,
             });
             self.next = stop;
         }
     }
 
     fn mark_lost(segment: &mut Segment) {
-        segment.is_retransmitted = false;
+        segment.is_retransmitted &= !segment.is_lost;
         segment.is_lost = true;
     }
 
@@ -250,11 +253,14 @@ impl Model {
         for segment in self
             .segments
             .iter_mut()
-            .filter(|s| !s.is_sacked && !s.waits())
+            .filter(|s| !s.is_sacked && !s.waits() && s.is_timed)
         {
             if (segment.sent, segment.start) < rack {
                 match segment.sent + patience <= now {
-                    true => Model::mark_lost(segment),
+                    true => {
+                        Model::mark_lost(segment);
+                        segment.is_timed = false;
+                    }
                     false => waiting = true,
                 }
             }
@@ -280,6 +286,7 @@ impl Model {
         {
             assert!(segment.waits());
             segment.is_retransmitted = true;
+            segment.is_timed = true;
             segment.sent = now;
             count += 1;
         }
@@ -291,13 +298,14 @@ impl Model {
         let Some(head) = self.segments.iter().find(|s| !s.is_sacked) else {
             return;
         };
-        let head_sent = head.sent;
+        let (head_start, head_sent) = (head.start, head.sent);
         let spare = |sent| sent > at(spare_after) && sent != head_sent;
         board.mark_all_lost(spare);
         for segment in self.segments.iter_mut().filter(|s| !s.is_sacked) {
             if !spare(segment.sent) {
                 Model::mark_lost(segment);
             }
+            segment.is_retransmitted &= segment.start != head_start;
         }
     }
 
@@ -305,6 +313,7 @@ impl Model {
         board.unmark_lost();
         for segment in &mut self.segments {
             segment.is_lost = false;
+            segment.is_timed = true;
         }
     }
 
