@@ -505,12 +505,22 @@ impl Scoreboard {
         is_lost_again
     }
 
-    /// The retransmission of the lost record at `start`, if one is in flight, is lost as well.
+    /// The retransmission of the first segment of the lost record at `start`, if one is in flight,
+    /// is lost as well.
     fn lose_retransmission(&mut self, start: u64) {
-        if let Some(flight) = self.flight.as_mut()
-            && let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start)
-            && record.is_retransmitted
-        {
+        let Some(flight) = self.flight.as_mut() else {
+            return;
+        };
+        let records = flight.outstanding.up_to(start + 1);
+        let Some(record) = records.get(&start).filter(|it| it.is_retransmitted) else {
+            return;
+        };
+        let segment_end = start + u64::from(record.segment);
+        if record.packets > 1 && segment_end < record.end {
+            self.cut(segment_end);
+        }
+        let flight = self.flight.make();
+        if let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) {
             record.is_retransmitted = false;
             self.retransmitted -= record.packets;
             flight.to_retransmit.insert(start);

@@ -194,7 +194,7 @@ impl LossRecovery {
     }
 
     /// The timeout from the time on at which the first unacknowledged segment left.
-    fn arm_retransmit_for_head(&mut self, now: Instant) {
+    pub(super) fn arm_retransmit_for_head(&mut self, now: Instant) {
         let left = self.timeout_left(now).max(Duration::from_micros(1));
         self.timer = (self.board.packets_out() > 0)
             .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, left)));
