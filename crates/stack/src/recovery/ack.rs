@@ -310,7 +310,7 @@ impl LossRecovery {
         let echo = pass.echo.filter(|_| self.timestamps);
         let mut fresh = 0;
         let (board, mut arrivals) = self.arrivals();
-        let acked = board.acknowledge(ack, |piece| {
+        let acknowledged = board.acknowledge(ack, |piece| {
             pass.retransmitted_acked |= piece.record.was_retransmitted;
             if piece.packets == 0 {
                 return;
@@ -321,6 +321,8 @@ impl LossRecovery {
                 pass.acked_sent.add(piece.record.sent);
             }
         });
+        let acked = acknowledged.packets;
+        pass.retransmitted_acked |= acknowledged.is_of_retransmission;
         pass.acked = acked;
         pass.sets_timer |= acked > 0;
         if uses_sack {

@@ -19,6 +19,7 @@ use base::Instant;
 use super::rate::SentState;
 use crate::progress::Progress;
 use crate::rare::Rare;
+pub(super) use flight::Acknowledged;
 pub(crate) use flight::SpareFlight;
 use flight::{Flight, Run, SentRange};
 pub(super) use record::{Delivered, Record, Retransmission};
@@ -270,9 +271,12 @@ impl Scoreboard {
         end
     }
 
-    /// Everything below `ack` arrived. Returns the packets acknowledged, the ones SACKed before
-    /// included; `visit` hears of the others.
-    pub(super) fn acknowledge(&mut self, ack: u64, mut visit: impl FnMut(&Delivered<'_>)) -> u32 {
+    /// Everything below `ack` arrived; `visit` hears of what was not SACKed before.
+    pub(super) fn acknowledge(
+        &mut self,
+        ack: u64,
+        mut visit: impl FnMut(&Delivered<'_>),
+    ) -> Acknowledged {
         let mut packets = 0;
         while let Some(flight) = self.flight.as_mut()
             && let Some((start, mut record)) = flight.outstanding.pop_below(ack)
@@ -300,7 +304,8 @@ impl Scoreboard {
                 flight.outstanding.up_to(ack).insert(ack, record);
             }
         }
-        packets += self.acknowledge_runs(ack);
+        let mut acknowledged = self.acknowledge_runs(ack);
+        acknowledged.packets += packets;
         self.progress.on_acked(ack);
         if let Some(flight) = self.flight.as_mut() {
             if flight.is_over() {
@@ -309,13 +314,13 @@ impl Scoreboard {
                 flight.forget_sent(ack);
             }
         }
-        packets
+        acknowledged
     }
 
-    fn acknowledge_runs(&mut self, ack: u64) -> u32 {
-        let mut packets = 0;
+    fn acknowledge_runs(&mut self, ack: u64) -> Acknowledged {
+        let mut acknowledged = Acknowledged::default();
         let Some(flight) = self.flight.as_mut() else {
-            return packets;
+            return acknowledged;
         };
         while let Some(entry) = flight.runs.first_entry() {
             let start = *entry.key();
@@ -332,15 +337,17 @@ impl Scoreboard {
                 let rest = Run {
                     end: run.end,
                     packets: run.packets - taken,
+                    ..run
                 };
                 flight.runs.insert(ack, rest);
                 taken
             };
-            packets += taken;
+            acknowledged.packets += taken;
+            acknowledged.is_of_retransmission |= run.was_retransmitted;
             self.sacked -= taken;
             self.packets_out -= taken;
         }
-        packets
+        acknowledged
     }
 
     /// The peer holds `start..end`. `visit` hears of what is newly SACKed; returns its packets.
@@ -367,7 +374,12 @@ impl Scoreboard {
                 .remove(&at)
                 .expect("it was found above");
             flight.highest_sack = flight.highest_sack.max(record.end);
-            flight.add_run(at, record.end, record.packets);
+            let run = Run {
+                end: record.end,
+                packets: record.packets,
+                was_retransmitted: record.was_retransmitted,
+            };
+            flight.add_run(at, run);
             self.release(&record, at, record.packets);
             self.packets_out += record.packets;
             self.sacked += record.packets;

@@ -302,9 +302,9 @@ impl Connection {
         // Nothing of a predicted segment is looked at but its data.
         let is_unheard =
             self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
-        // Nor at an ACK that is no news where data was predicted.
-        let is_heard = !(was_predicted && self.acknowledges_nothing(segment))
-            && self.handle_ack(now, shared, segment, start);
+        let is_data_alone =
+            was_predicted && self.linux().is_some() && self.acknowledges_nothing(segment);
+        let is_heard = !is_data_alone && self.handle_ack(now, shared, segment, start);
         if answers_probe {
             self.on_probe_answer(now, shared);
         }
@@ -326,6 +326,8 @@ impl Connection {
         }
         if is_heard {
             self.output(now, shared);
+        } else if is_data_alone {
+            self.output_ack(now, shared);
         } else {
             self.output_after_data(now, shared);
         }

@@ -93,6 +93,17 @@ impl Connection {
         self.timers.set(Timer::Mtu, self.size.next_search());
     }
 
+    /// As [`Self::output`], after data that Linux predicted and an ACK that is no news: it looks at
+    /// nothing that waits to be sent (`tcp_rcv_established`).
+    pub(super) fn output_ack(&mut self, now: Instant, shared: &mut Shared) {
+        self.local_queue.begin_round();
+        if self.recv.ack_wanted() == AckWanted::Now {
+            self.send_ack(now, shared);
+        }
+        self.tell_changes(now, shared);
+        self.arm_timers(now, shared);
+    }
+
     /// Whether all that was written was sent and acknowledged when [`Self::output`] looked last,
     /// and nothing else is due. Whatever changes that calls it again.
     fn is_sending_at_rest(&self) -> bool {

@@ -22,6 +22,17 @@ const KEPT: usize = 8;
 pub(super) struct Run {
     pub(super) end: u64,
     pub(super) packets: u32,
+    /// One of them had been retransmitted.
+    pub(super) was_retransmitted: bool,
+}
+
+/// What an ACK acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::recovery) struct Acknowledged {
+    /// What was SACKed before included.
+    pub(in crate::recovery) packets: u32,
+    /// Of what was SACKed before, some had been retransmitted.
+    pub(in crate::recovery) is_of_retransmission: bool,
 }
 
 /// A range that left at one time; what is left of it in `outstanding` with that time counts.
@@ -71,18 +82,20 @@ impl Flight {
         self.counted_below = 0;
     }
 
-    pub(super) fn add_run(&mut self, mut start: u64, mut end: u64, mut packets: u32) {
+    pub(super) fn add_run(&mut self, mut start: u64, mut added: Run) {
         if let Some((&before, run)) = self.runs.range(..start).next_back()
             && run.end == start
         {
-            packets += run.packets;
+            added.packets += run.packets;
+            added.was_retransmitted |= run.was_retransmitted;
             start = before;
         }
-        if let Some(after) = self.runs.remove(&end) {
-            packets += after.packets;
-            end = after.end;
+        if let Some(after) = self.runs.remove(&added.end) {
+            added.packets += after.packets;
+            added.was_retransmitted |= after.was_retransmitted;
+            added.end = after.end;
         }
-        self.runs.insert(start, Run { end, packets });
+        self.runs.insert(start, added);
     }
 
     /// The first record of a range that still stands as it was sent then.

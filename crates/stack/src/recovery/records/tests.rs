@@ -202,7 +202,7 @@ impl Model {
         let Some(last) = self.segments[..upto as usize].last().copied() else {
             return;
         };
-        let acked = board.acknowledge(last.end, |_| {});
+        let acked = board.acknowledge(last.end, |_| {}).packets;
         assert_eq!(u64::from(acked), upto);
         self.segments.drain(..upto as usize);
     }
