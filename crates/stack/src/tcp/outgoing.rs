@@ -93,8 +93,8 @@ impl Connection {
         self.timers.set(Timer::Mtu, self.size.next_search());
     }
 
-    /// As [`Self::output`], after data that Linux predicted and an ACK that is no news: it looks at
-    /// nothing that waits to be sent (`tcp_rcv_established`).
+    /// As [`Self::output`], where Linux looks at nothing that waits to be sent: after data that it
+    /// predicted with an ACK that is no news (`tcp_rcv_established`), and for a delayed ACK.
     pub(super) fn output_ack(&mut self, now: Instant, shared: &mut Shared) {
         self.local_queue.begin_round();
         if self.recv.ack_wanted() == AckWanted::Now {

@@ -63,7 +63,12 @@ impl Connection {
     fn on_ack_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let env = self.recv_env();
         self.recv.on_ack_timeout(now, &env);
-        self.output(now, shared);
+        if self.linux().is_some() {
+            // Linux sends an ACK and nothing else (`tcp_delack_timer_handler`).
+            self.output_ack(now, shared);
+        } else {
+            self.output(now, shared);
+        }
     }
 
     fn on_recovery_timeout(&mut self, now: Instant, shared: &mut Shared) {
