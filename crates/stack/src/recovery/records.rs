@@ -492,8 +492,8 @@ impl Scoreboard {
     }
 
     /// The record at `start`, as it was sent last, is lost. Returns whether it was lost before, and
-    /// its retransmission is lost now. The retransmission of a record whose loss was undone stays in
-    /// flight until the record is lost once more (Linux `tcp_mark_skb_lost`).
+    /// its retransmission is lost now. The retransmission of a record whose loss was undone stays
+    /// in flight until the record is lost once more (Linux `tcp_mark_skb_lost`).
     fn mark_lost(&mut self, start: u64) -> bool {
         let Some(flight) = self.flight.as_mut() else {
             return false;
