@@ -713,6 +713,16 @@ impl Scoreboard {
         flight.counted_below = una;
     }
 
+    /// After [`Self::unmark_lost`]: nothing counts as in flight twice.
+    pub(super) fn forget_retransmissions(&mut self) {
+        self.retransmitted = 0;
+        if let Some(flight) = self.flight.as_mut() {
+            for record in flight.outstanding.all().values_mut() {
+                record.is_retransmitted = false;
+            }
+        }
+    }
+
     /// Segments are at most `segment` bytes from now on: records of larger ones count anew and
     /// are lost. Returns whether there were any.
     pub(super) fn resegment(&mut self, segment: u32) -> bool {

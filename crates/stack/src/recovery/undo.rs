@@ -7,6 +7,7 @@
 //! A timeout is tested by new data besides (F-RTO, RFC 5682; Linux `tcp_process_loss`).
 
 use base::CongestionState;
+use base::settings::RtoRule;
 
 use super::LossRecovery;
 use super::ack::Pass;
@@ -129,6 +130,10 @@ impl LossRecovery {
     pub(super) fn undo_reduction(&mut self, unmark: bool) {
         if unmark {
             self.board.unmark_lost();
+            // In Linux what was retransmitted counts as in flight twice, even once it is lost.
+            if self.settings.recovery.rto_rule == RtoRule::Rfc6298 {
+                self.board.forget_retransmissions();
+            }
         }
         if self.prior_ssthresh > 0 {
             self.window.cwnd = self.cc.undo(&self.window).min(self.window.clamp).max(1);
