@@ -689,9 +689,12 @@ impl Scoreboard {
         flight.counted_below = una;
     }
 
-    /// No loss after all: nothing counts as lost any more.
-    pub(super) fn unmark_lost(&mut self) {
+    /// No loss after all: nothing counts as lost any more, nor as in flight twice unless so kept.
+    pub(super) fn unmark_lost(&mut self, keeps_retransmissions: bool) {
         self.lost = 0;
+        if !keeps_retransmissions {
+            self.retransmitted = 0;
+        }
         let una = self.una();
         let Some(flight) = self.flight.as_mut() else {
             return;
@@ -699,6 +702,7 @@ impl Scoreboard {
         let mut ranges = VecDeque::new();
         for (&start, record) in flight.outstanding.all() {
             record.is_lost = false;
+            record.is_retransmitted &= keeps_retransmissions;
             ranges.push_back(SentRange {
                 sent: record.sent,
                 start,
@@ -711,16 +715,6 @@ impl Scoreboard {
         flight.by_time = ranges;
         flight.to_retransmit.clear();
         flight.counted_below = una;
-    }
-
-    /// After [`Self::unmark_lost`]: nothing counts as in flight twice.
-    pub(super) fn forget_retransmissions(&mut self) {
-        self.retransmitted = 0;
-        if let Some(flight) = self.flight.as_mut() {
-            for record in flight.outstanding.all().values_mut() {
-                record.is_retransmitted = false;
-            }
-        }
     }
 
     /// Segments are at most `segment` bytes from now on: records of larger ones count anew and

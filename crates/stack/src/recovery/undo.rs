@@ -129,11 +129,9 @@ impl LossRecovery {
     /// Linux `tcp_undo_cwnd_reduction`.
     pub(super) fn undo_reduction(&mut self, unmark: bool) {
         if unmark {
-            self.board.unmark_lost();
-            // In Linux what was retransmitted counts as in flight twice, even once it is lost.
-            if self.settings.recovery.rto_rule == RtoRule::Rfc6298 {
-                self.board.forget_retransmissions();
-            }
+            // In Linux a retransmission is in flight still, even if its segment is lost later.
+            let is_linux = self.settings.recovery.rto_rule == RtoRule::Linux;
+            self.board.unmark_lost(is_linux);
         }
         if self.prior_ssthresh > 0 {
             self.window.cwnd = self.cc.undo(&self.window).min(self.window.clamp).max(1);

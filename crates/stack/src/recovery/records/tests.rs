@@ -310,7 +310,7 @@ impl Model {
     }
 
     fn undo(&mut self, board: &mut Scoreboard) {
-        board.unmark_lost();
+        board.unmark_lost(true);
         for segment in &mut self.segments {
             segment.is_lost = false;
             segment.is_timed = true;
