@@ -520,11 +520,8 @@ impl Scoreboard {
     /// The retransmission of the first segment of the lost record at `start`, if one is in flight,
     /// is lost as well.
     fn lose_retransmission(&mut self, start: u64) {
-        let Some(flight) = self.flight.as_mut() else {
-            return;
-        };
-        let records = flight.outstanding.up_to(start + 1);
-        let Some(record) = records.get(&start).filter(|it| it.is_retransmitted) else {
+        let found = self.first_in(start, start + 1);
+        let Some((_, record)) = found.filter(|(_, it)| it.is_retransmitted) else {
             return;
         };
         let segment_end = start + u64::from(record.segment);
