@@ -390,6 +390,17 @@ fn whole(value: f64) -> u64 {
 }
 
 fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
+    let part = match services.is_empty() {
+        true => Part::Note(Tone::Muted, "No connections so far.".into()),
+        false => Part::Table(table_of_services(services, first_plot)),
+    };
+    Section {
+        title: "Services".into(),
+        parts: vec![part],
+    }
+}
+
+fn table_of_services(services: &[(&str, &Course)], first_plot: usize) -> Table {
     let head = [
         "service",
         "connections",
@@ -419,15 +430,11 @@ fn of_services(services: &[(&str, &Course)], first_plot: usize) -> Section {
             Cell::number("us", whole.rtt_s().map(|rtt_s| rtt_s * 1e6)),
         ]
     };
-    let table = Table {
+    Table {
         caption: "Connections are those of the last round; all else is of the whole time kept."
             .into(),
         head: head.map(Into::into).into(),
         rows: services.iter().enumerate().map(row).collect(),
-    };
-    Section {
-        title: "Services".into(),
-        parts: vec![Part::Table(table)],
     }
 }
 

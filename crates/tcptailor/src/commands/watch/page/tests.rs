@@ -132,6 +132,13 @@ fn the_page_says_what_limited_what_to_type_and_what_it_costs() {
 }
 
 #[test]
+fn a_table_without_rows_is_a_sentence() {
+    let page = render(&history(&[], 3), WATCH, "tcptailor watch --html watch.html");
+    assert!(page.contains("No connections so far."), "{page}");
+    assert!(!page.contains("with a finding</th>"), "{page}");
+}
+
+#[test]
 fn a_page_of_days_is_no_longer_than_one_of_hours() {
     let names: Vec<String> = (0..21).map(|number| format!("service:{number}")).collect();
     let lengths = [2 * 240, 3 * 5760].map(|rounds| {
