@@ -7,65 +7,7 @@ use super::times::Times;
 use super::*;
 use crate::experiments::read_scenario;
 
-const TEXT: &str = r#"
-name = "x1"
-about = "Two windows on one path."
-runs = 3
-
-[path]
-kind = "emulated"
-rate = "25mbit"
-rtt = "8ms"
-
-[workload]
-kind = "bulk"
-bytes = "1MiB"
-
-[[variant]]
-name = "small"
-server.rcvbuf = "16KiB"
-
-[[variant]]
-name = "large"
-server.rcvbuf = "256KiB"
-
-[[variant]]
-name = "ours"
-engines = "virtual"
-
-[quick]
-runs = 1
-engines = "virtual"
-
-[experiment]
-ids = "X1 X1a"
-document = "netburner"
-class = "deviates"
-claim = "The larger window carries what the link does, and no more."
-engines = "virtual, kernel, tun"
-corrections = "D-N9"
-not_promised = "The time of a device that nobody here has."
-
-[[published]]
-variant = "large"
-metric = "duration_us"
-value = "658ms"
-text = "0.658 s"
-
-[[expect]]
-metric = "duration_us"
-variant = "large"
-min = "330ms"
-max = "600ms"
-reason = "the link takes 345 ms"
-
-[[expect]]
-metric = "duration_us"
-variant = "small"
-over = "large"
-min = "1.3"
-reason = "16 KiB per round trip are less than the link carries"
-"#;
+const TEXT: &str = include_str!("../../tests/data/x1.toml");
 
 fn scenario() -> Scenario {
     read_scenario("x1.toml", TEXT).unwrap_or_else(|errors| panic!("{errors:?}"))

@@ -4,65 +4,7 @@ use papers::experiments::read_scenario;
 
 use super::*;
 
-const TEXT: &str = r#"
-name = "x1"
-about = "Two windows on one path."
-runs = 3
-
-[path]
-kind = "emulated"
-rate = "25mbit"
-rtt = "8ms"
-
-[workload]
-kind = "bulk"
-bytes = "1MiB"
-
-[[variant]]
-name = "small"
-server.rcvbuf = "16KiB"
-
-[[variant]]
-name = "large"
-server.rcvbuf = "256KiB"
-
-[[variant]]
-name = "ours"
-engines = "virtual"
-
-[quick]
-runs = 1
-engines = "virtual"
-
-[experiment]
-ids = "X1 X1a"
-document = "netburner"
-class = "deviates"
-claim = "The larger window carries what the link does, and no more."
-engines = "virtual, kernel, tun"
-corrections = "D-N9"
-not_promised = "The time of a device that nobody here has."
-
-[[published]]
-variant = "large"
-metric = "duration_us"
-value = "658ms"
-text = "0.658 s"
-
-[[expect]]
-metric = "duration_us"
-variant = "large"
-min = "330ms"
-max = "600ms"
-reason = "the link takes 345 ms"
-
-[[expect]]
-metric = "duration_us"
-variant = "small"
-over = "large"
-min = "1.3"
-reason = "16 KiB per round trip are less than the link carries"
-"#;
+const TEXT: &str = include_str!("../../../../../papers/tests/data/x1.toml");
 
 fn wanted() -> Wanted {
     Wanted {
