@@ -240,13 +240,9 @@ mod tests {
                 track(1, Duration::ZERO),
                 track(2, Duration::from_millis(500)),
             ],
-            hosts: Vec::new(),
             began: Instant::ZERO,
             ended: Instant::ZERO + Duration::from_secs(1),
-            stopped: false,
-            process_ended: false,
-            flows_left_out: 0,
-            unseen_processes: 0,
+            ..Recording::default()
         };
         let measure = measure_of(&recording, |_| true);
         assert_eq!(measure.goodput_bps, 80_000);
@@ -284,13 +280,9 @@ mod tests {
         let offered = |flows: Vec<Track>| {
             let recording = Recording {
                 flows,
-                hosts: Vec::new(),
                 began: Instant::ZERO,
                 ended: Instant::ZERO + Duration::from_secs(1),
-                stopped: false,
-                process_ended: false,
-                flows_left_out: 0,
-                unseen_processes: 0,
+                ..Recording::default()
             };
             measure_of(&recording, |_| true).offered
         };
@@ -378,13 +370,9 @@ mod tests {
         flows.push(track(4, half));
         let recording = Recording {
             flows,
-            hosts: Vec::new(),
             began: Instant::ZERO,
             ended: Instant::ZERO + Duration::from_secs(1),
-            stopped: false,
-            process_ended: false,
-            flows_left_out: 0,
-            unseen_processes: 0,
+            ..Recording::default()
         };
         let measure = measure_of(&recording, |_| true);
         // Four times a megabit, each in a second of its own.

@@ -295,9 +295,6 @@ fn recording(host: &SeenHost, (began, ended): (Instant, Instant)) -> Recording {
         hosts: host.samples.clone(),
         began,
         ended,
-        stopped: false,
-        process_ended: false,
-        flows_left_out: 0,
-        unseen_processes: 0,
+        ..Recording::default()
     }
 }

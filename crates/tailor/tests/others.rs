@@ -114,13 +114,9 @@ impl Subject for Host {
             },
             here: Recording {
                 flows: numbers.map(|number| self.track(number, span)).collect(),
-                hosts: Vec::new(),
                 began: span.0,
                 ended: span.1,
-                stopped: false,
-                process_ended: false,
-                flows_left_out: 0,
-                unseen_processes: 0,
+                ..Recording::default()
             },
             // Where a socket is found without a process.
             netns: Netns::Simulated("server".into()),

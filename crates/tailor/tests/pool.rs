@@ -104,13 +104,9 @@ impl Subject for Pool {
             flows: (0..1000)
                 .filter_map(|number| self.track(number, began, ended))
                 .collect(),
-            hosts: Vec::new(),
             began,
             ended,
-            stopped: false,
-            process_ended: false,
-            flows_left_out: 0,
-            unseen_processes: 0,
+            ..Recording::default()
         };
         let measure = measure_of(&recording, |_| true);
         assert_eq!(completed(measure, &recording, |_| true), measure);

@@ -203,13 +203,9 @@ mod tests {
                 interface: None,
                 options_error: None,
             }],
-            hosts: Vec::new(),
             began: at(150),
             ended: at(250),
-            stopped: false,
-            process_ended: false,
-            flows_left_out: 0,
-            unseen_processes: 0,
+            ..Recording::default()
         };
         let points = points(&Known {
             receiver: &[interval(150, 50), interval(200, 100), interval(250, 100)],
