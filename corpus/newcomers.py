@@ -1,0 +1,186 @@
+"""Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: Perl's
+HTTP::Daemon, Guile's web server, Undertow, Granian, GStreamer, sslh, Vegeta, diod, dnsperf and NSD,
+HTTrack, RPyC, Dante, eventlet.
+
+Labels were written down before any of them was run. That HTTP::Daemon writes each line of the head and
+the body apart without TCP_NODELAY, and that Guile sets SO_SNDBUF to 12288, was seen with `strace`.
+`$JARS` has Undertow's jars, and vegeta is in `$PATH`.
+"""
+
+from commands import FILES, NGINX
+from fitting import alone, kept
+from further import from_client
+from model import *
+from packages import SMALL_SNDBUF
+from seeming import LOSS, PAGES, RESTARTS
+from services import ONE_BY_ONE
+
+MINE = "$H/programs_newcomers"
+NEWCOMERS = f"exec $FITPY {MINE}/newcomers.py"
+UNDERTOW = (("server", f"javac -d $W -cp \"$JARS/*\" {MINE}/Undertow.java"),)
+SINK = (("server", "exec socat -u TCP-LISTEN:5000,fork,reuseaddr OPEN:/dev/null"),)
+# No gap between two pages.
+ASKS = from_client(f"$FITPY {MINE}/newcomers.py asks $S 5000 0")
+VEGETA = "vegeta attack -keepalive=false -rate 0 -max-workers 1 -workers 1 -max-body 0 -output /dev/null"
+
+
+def vegeta(url):
+    return (("client", f"sleep 0.3; echo GET {url} > targets; exec {VEGETA} -targets targets"),)
+
+
+TABLE = [
+    (kept("server", "perl", {"nagle-delack-stall"}, "nodelay", 3, 40), Situation(
+        "fourth-perl-daemon", program="http-daemon", rate="100mbit", rtt="4ms",
+        server=(("server", f"exec perl {MINE}/daemon.pl 5000 400"),), settle=1, client=ASKS,
+        warm_up=4, why="each line of the head is a write of its own, with Nagle on: all that follows "
+                       "the first waits for its ACK, which the client delays by 40 ms",
+        watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
+    )),
+    (kept("server", "guile", {"sndbuf-locked"}, "buf_lock", 1.3, 14), Situation(
+        "fourth-guile-sndbuf", program="guile", rate="60mbit", rtt="60ms",
+        server=(("server", f"exec guile --no-auto-compile {MINE}/pages.scm 5000 30000000"),),
+        settle=2, client=ASKS, warm_up=8, look=8,
+        why="Guile sets SO_SNDBUF to 12 kB, the BDP is 450 kB; pages of 30 MB on one connection",
+        watch=both(5000, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("server", "java", {"slow-start-after-idle"}, "net.ipv4.tcp_slow_start_after_idle", 1.2,
+          6), Situation(
+        "fourth-undertow-idle", program="undertow", rate="100mbit", rtt="100ms", prepare=UNDERTOW,
+        server=(("server", "exec java -cp \"$W:$JARS/*\" Undertow 5000 400000"),), settle=3,
+        client=from_client(f"$FITPY {MINE}/newcomers.py asks $S 5000 1.5"), warm_up=9, look=12,
+        why="400 kB after each pause of 1.5 s over 100 ms: the window starts anew",
+        watch=both(5000, PAGES, RESTARTS),
+    )),
+    (kept("server", "granian", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fourth-granian-new", program="granian", rate="100mbit", rtt="80ms", server=(
+            ("server", "printf 'def app(asked, start):\\n start(\"200 OK\", [(\"Content-Length\", "
+                       "\"130000\")])\\n return [b\"x\" * 130000]\\n' > fourth_page.py; exec granian "
+                       "--interface wsgi --host 0.0.0.0 --port 5000 fourth_page:app"),), settle=4,
+        client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:5000/; done'"),
+        warm_up=4, look=8, why="130 kB on new connections take four round trips with 10 segments",
+        watch=both(5000, PAGES, fault("initcwnd-too-small")),
+    )),
+    (kept("client", "gst-launch-1.0", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fourth-gst-bloat", program="gstreamer", rate="8mbit", rtt="25ms", queue="500p", server=SINK,
+        settle=1, client=from_client("gst-launch-1.0 -q filesrc location=/dev/zero ! tcpclientsink "
+                                     "host=$S port=5000"), warm_up=12, look=8,
+        why="a stream as fast as it goes fills a queue of 0.75 s, under CUBIC",
+        watch=both(5000, fault("bufferbloat"), TAKES),
+    )),
+    (kept("server", "sslh", {"random-loss"}, "congestion", 1.5, 12), Situation(
+        "fourth-sslh-loss", program="sslh", rate="40mbit", rtt="40ms", queue="300p",
+        path=("--loss", "0.4%"), prepare=FILES, server=(*NGINX, (
+            "server", "exec sslh -f -p 0.0.0.0:5000 --http 127.0.0.1:80 --user nobody")), settle=1,
+        client=from_client("curl -so /dev/null http://$S:5000/big"), warm_up=8, look=8,
+        why="0.4 % random loss leave CUBIC 5 to 10 of 40 Mbit/s", watch=both(5000, TAKES, LOSS),
+    )),
+    (kept("client", "vegeta", {"tcp-rmem-max-cap"}, "net.ipv4.tcp_rmem", 1.4, 8), Situation(
+        "fourth-vegeta-rmem", program="vegeta", rate="80mbit", rtt="60ms", prepare=(
+            *FILES, ("server", "truncate -s 6M part"),
+            sysctl("client", "net.ipv4.tcp_rmem=4096 65536 131072")), server=NGINX,
+        client=vegeta("http://$S/part"), warm_up=6, look=8,
+        why="tcp_rmem[2] is 128 KiB, the BDP is 600 kB; a new connection each 6 MB",
+        watch=both(80, fault("tcp-rmem-max-cap"), fault("peer-window")),
+    )),
+    # Nothing on the observed host helps.
+    (alone("server", "diod", "round-trip-bound", "app-limited", "application-thinks", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fourth-diod-one", program="diod", rate="100mbit", rtt="30ms",
+        prepare=(("server", "truncate -s 8G big"),),
+        server=(("server", "exec diod -f -n -e $W -l 0.0.0.0:5640"),), settle=1,
+        client=from_client("diodcat -s $S:5640 -a $W big > /dev/null"), warm_up=5,
+        why="9P: one block of 64 kB is asked for when the one before has come",
+        watch=both(5640, ONE_BY_ONE, ONE_BY_ONE),
+    )),
+    (alone("server", "gst-launch-1.0", "app-limited", "paced"), Situation(
+        "fourth-gst-video", program="gstreamer", rate="100mbit", rtt="40ms", server=(
+            ("server", "exec gst-launch-1.0 -q videotestsrc is-live=true ! video/x-raw,format=I420,"
+                       "width=320,height=240,framerate=25/1 ! tcpserversink host=0.0.0.0 port=5000"),),
+        settle=2, client=from_client("nc -d $S 5000 > /dev/null"), warm_up=6,
+        why="live video: 25 frames of 115 kB a second, 23 of 100 Mbit/s",
+        watch=both(5000, TAKES, PACED),
+    )),
+    (alone("client", "dnsperf", "round-trip-bound"), Situation(
+        "fourth-dnsperf-one", program="nsd", rate="100mbit", rtt="15ms",
+        server=(("server", "exec nsd -d -c $W/fourth-nsd.conf"),), settle=2,
+        client=from_client("sh -c 'echo a.big.test A > names; "
+                           "exec dnsperf -m tcp -s $S -p 5300 -d names -q 1 -c 1 -l 600'"), warm_up=4,
+        why="one query over TCP at a time", watch=both(5300, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("client", "httrack", "slow-reader"), Situation(
+        "fourth-httrack-slow", program="httrack", rate="50mbit", rtt="20ms",
+        prepare=(("server", "truncate -s 1500M big"), FILES[0]), server=NGINX, settle=1,
+        client=from_client("httrack http://$S/big -O $W/mirror --max-rate=600000 "
+                           "--disable-security-limits -c1 -s0 -q"), warm_up=12,
+        why="HTTrack reads 0.6 MB/s, as max-rate says", watch=both(80, SLOW_READER, SLOW_READER),
+    )),
+    (alone("client", "python", "application-thinks", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fourth-rpyc-thinks", program="rpyc", rate="100mbit", rtt="4ms",
+        server=(("server", f"{NEWCOMERS} thinks 5000 0.06 2000"),), settle=2,
+        client=from_client(f"$FITPY {MINE}/newcomers.py calls $S 5000"), warm_up=4,
+        why="the server works 60 ms on each call", watch=both(5000, THINKS, THINKS_HERE),
+    )),
+    (alone("client", "vegeta", "round-trip-bound", "app-limited", "application-thinks", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fourth-vegeta-new", program="vegeta", rate="100mbit", rtt="30ms", prepare=FILES,
+        server=NGINX, client=vegeta("http://$S/page10k"), warm_up=4, look=8,
+        why="a new connection for each page of 10 kB: two round trips, and no setting saves one",
+        watch=both(80, TAKES, TAKES),
+    )),
+    (alone("server", "danted", "path-full"), Situation(
+        "fourth-dante-full", program="dante", rate="25mbit", rtt="30ms", prepare=FILES,
+        server=(*NGINX, ("server", "exec danted -f $W/fourth-danted.conf")), settle=2,
+        client=from_client("curl -so /dev/null --socks5 $S:1080 http://127.0.0.1/big"), warm_up=7,
+        why="one download through a SOCKS proxy fills 25 Mbit/s", watch=both(1080, TAKES, FULL),
+    )),
+    (alone("server", "python", "peer-window", "rcvbuf-locked"), Situation(
+        "fourth-eventlet-peer", program="eventlet", rate="60mbit", rtt="40ms",
+        server=(("server", f"{NEWCOMERS} streams 5000 65536"),), settle=2,
+        client=from_client("sh -c '(printf \"GET / HTTP/1.0\\r\\n\\r\\n\"; sleep 1000) | "
+                           "socat STDIO TCP:$S:5000,rcvbuf=20000 > /dev/null'"), warm_up=6,
+        why="the client fixes SO_RCVBUF at 20 kB: some 6 of 60 Mbit/s; only the client can help",
+        watch=both(5000, fault("rcvbuf-locked"), FIXED_WINDOW),
+    )),
+]
+CONFIGS = {
+    "fourth-nsd.conf": """
+server:
+    ip-address: 0.0.0.0@5300
+    server-count: 1
+    username: ""
+    chroot: ""
+    zonesdir: "@W@"
+    database: ""
+    pidfile: "@W@/nsd.pid"
+    xfrdfile: "@W@/xfrd"
+    zonelistfile: "@W@/zones"
+    xfrdir: "@W@"
+remote-control:
+    control-enable: no
+zone:
+    name: big.test
+    zonefile: fourth-zone
+""".lstrip(),
+    "fourth-zone": """
+$ORIGIN big.test.
+$TTL 300
+@ SOA ns.big.test. a.big.test. 1 3600 600 86400 300
+@ NS ns.big.test.
+ns A 192.0.2.1
+a A 192.0.2.2
+""".lstrip(),
+    "fourth-danted.conf": """
+logoutput: stderr
+internal: 0.0.0.0 port = 1080
+external: lo
+socksmethod: none
+clientmethod: none
+user.privileged: root
+user.unprivileged: nobody
+client pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }
+socks pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }
+""".lstrip(),
+}
+FITS = {situation.name: label for label, situation in TABLE}
+SITUATIONS = [situation for _, situation in TABLE]

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Servers and clients of situations in `newcomers.py`, with packages that come with no Python."""
+
+import sys
+import time
+
+
+def thinks(port, seconds, bytes):
+    """RPyC answers each call after so many seconds of work."""
+    import rpyc
+    from rpyc.utils.server import ThreadedServer
+
+    class Work(rpyc.Service):
+        def exposed_get(self):
+            end = time.time() + float(seconds)
+            while time.time() < end:
+                sum(range(2000))
+            return b"x" * int(bytes)
+
+    ThreadedServer(Work, hostname="0.0.0.0", port=int(port)).start()
+
+
+def calls(host, port):
+    """One call of RPyC after the other."""
+    import rpyc
+
+    get = rpyc.connect(host, int(port)).root.get
+    while True:
+        get()
+
+
+def streams(port, bytes):
+    """eventlet sends pieces of so many bytes as fast as they are taken."""
+    import eventlet
+    from eventlet import wsgi
+
+    piece = b"x" * int(bytes)
+
+    def app(_, start):
+        start("200 OK", [("Content-Type", "application/octet-stream")])
+        while True:
+            yield piece
+
+    wsgi.server(eventlet.listen(("0.0.0.0", int(port))), app, log_output=False)
+
+
+def asks(host, port, pause):
+    """One page on a kept connection, again so many seconds after it has come."""
+    import http.client
+
+    kept = http.client.HTTPConnection(host, int(port))
+    while True:
+        kept.request("GET", "/")
+        kept.getresponse().read()
+        time.sleep(float(pause))
+
+
+if __name__ == "__main__":
+    {each.__name__: each for each in (thinks, calls, streams, asks)}[sys.argv[1]](*sys.argv[2:])
