@@ -55,5 +55,25 @@ def asks(host, port, pause):
         time.sleep(float(pause))
 
 
+def appends(host, port, bytes):
+    """One mail after the other is put into a mailbox."""
+    import imaplib
+
+    box = imaplib.IMAP4(host, int(port))
+    box.login("joe", "x")
+    while True:
+        box.append("INBOX", None, None, b"Subject: x\r\n\r\n" + b"x" * int(bytes))
+
+
+def mails(host, port, bytes):
+    """One mail after the other is sent, on one connection."""
+    import smtplib
+
+    relay = smtplib.SMTP(host, int(port))
+    while True:
+        relay.sendmail("a@x.test", ["b@x.test"], "Subject: x\r\n\r\n" + "x" * int(bytes))
+
+
 if __name__ == "__main__":
-    {each.__name__: each for each in (thinks, calls, streams, asks)}[sys.argv[1]](*sys.argv[2:])
+    {each.__name__: each for each in (
+        thinks, calls, streams, asks, appends, mails)}[sys.argv[1]](*sys.argv[2:])
