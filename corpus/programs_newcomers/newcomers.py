@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Servers and clients of situations in `newcomers.py`, with packages that come with no Python."""
 
+import os
 import sys
 import time
 
@@ -10,12 +11,15 @@ def thinks(port, seconds, bytes):
     import rpyc
     from rpyc.utils.server import ThreadedServer
 
+    # RPyC compresses what repeats.
+    page = os.urandom(int(bytes))
+
     class Work(rpyc.Service):
         def exposed_get(self):
             end = time.time() + float(seconds)
             while time.time() < end:
                 sum(range(2000))
-            return b"x" * int(bytes)
+            return page
 
     ThreadedServer(Work, hostname="0.0.0.0", port=int(port)).start()
 
@@ -71,7 +75,7 @@ def mails(host, port, bytes):
 
     relay = smtplib.SMTP(host, int(port))
     while True:
-        relay.sendmail("a@x.test", ["b@x.test"], "Subject: x\r\n\r\n" + "x" * int(bytes))
+        relay.sendmail("a@x.test", ["b@x.test"], "Subject: x\r\n\r\n" + "line\r\n" * (int(bytes) // 6))
 
 
 if __name__ == "__main__":
