@@ -1,6 +1,6 @@
 """Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: Perl's
 HTTP::Daemon, Guile's web server, Undertow, Granian, GStreamer, sslh, Vegeta, diod, dnsperf and NSD,
-HTTrack, RPyC, Dante, eventlet, imaplib, gearman, aiosmtpd.
+HTTrack, RPyC, Dante, eventlet, imaplib, gearman, aiosmtpd, nghttpd.
 
 Labels were written down before any of them was run. That HTTP::Daemon writes each line of the head and
 the body apart without TCP_NODELAY, and that Guile sets SO_SNDBUF to 12288, was seen with `strace`.
@@ -235,6 +235,80 @@ AGAIN = [
     )),
 ]
 TABLE = [*TABLE, *AGAIN]
+# Written when rules on relays and on pieces that are held for one of several round trips were mended,
+# and before any of these was run.
+LAST = [
+    (kept("client", "python", {"nagle-rtt-serialised"}, "nodelay", 1.15, 1.7), Situation(
+        "fourth-last-imap-far", program="imaplib", rate="100mbit", rtt="30ms",
+        prepare=(("server", "mkdir mail && chown nobody:nogroup mail"),),
+        server=(("server", "exec dovecot -F -c $W/dovecot.conf"),), settle=2,
+        client=from_client(f"$FITPY {MINE}/newcomers.py appends $S 1143 900"), warm_up=5,
+        why="imaplib writes a mail and the line end behind it apart, with Nagle on; the mail is "
+            "acknowledged at once, and an append takes three round trips in place of two",
+        watch=both(1143, fault("nagle-rtt-serialised"), TAKES),
+    )),
+    (kept("server", "java", {"slow-start-after-idle"}, "net.ipv4.tcp_slow_start_after_idle", 1.2, 6),
+     Situation(
+        "fourth-last-undertow-mixed", program="undertow", rate="100mbit", rtt="90ms",
+        prepare=UNDERTOW, server=(("server", "exec java -cp \"$W:$JARS/*\" Undertow 5000 500000"),),
+        settle=3, client=(
+            *from_client(f"$FITPY {MINE}/newcomers.py asks $S 5000 1.3"),
+            *from_client(f"$FITPY {MINE}/newcomers.py asks $S 5000 1.7"),
+            *from_client("sh -c 'while :; do curl -so /dev/null --limit-rate 100k http://$S:5000/; "
+                         "done'")), warm_up=9, look=12,
+        why="two clients ask for 500 kB after pauses, in which the window starts anew; a third one "
+            "reads slowly, which no setting helps",
+        watch={"server": Watched("sport = :5000", fault("slow-start-after-idle",
+                                                         also=("slow-reader",)))},
+    )),
+    (kept("client", "gst-launch-1.0", {"pmtu-blackhole"}, "net.ipv4.tcp_mtu_probing", 1.5, 1e9),
+     Situation(
+        "fourth-last-gst-mtu", program="gstreamer", rate="50mbit", rtt="40ms",
+        path=("--set", "path.forward.link_mtu=1400", "--set", "path.forward.too_big=vanish"),
+        server=SINK, settle=1, client=from_client(
+            "gst-launch-1.0 -q filesrc location=/dev/zero ! tcpclientsink host=$S port=5000"),
+        warm_up=5, why="packets above 1400 bytes vanish without a word",
+        watch=both(5000, fault("pmtu-blackhole"), TAKES),
+    )),
+    (kept("client", "vegeta", {"rmem-autotuning-off"}, "net.ipv4.tcp_moderate_rcvbuf", 1.5, 9),
+     Situation(
+        "fourth-last-vegeta-static", program="vegeta", rate="60mbit", rtt="60ms", prepare=(
+            *FILES, ("server", "truncate -s 6M part"),
+            sysctl("client", "net.ipv4.tcp_moderate_rcvbuf=0")), server=NGINX,
+        client=vegeta("http://$S/part"), warm_up=6, look=8,
+        why="automatic buffers are off: 64 kB of window, the BDP is 450 kB; 6 MB on each connection",
+        watch=both(80, fault("rmem-autotuning-off"), fault("peer-window", "rcvbuf-locked")),
+    )),
+    # Nothing on the observed host helps.
+    (alone("server", "sslh", "path-full"), Situation(
+        "fourth-last-sslh-full", program="sslh", rate="20mbit", rtt="50ms", prepare=FILES, server=(
+            *NGINX, ("server", "exec sslh -f -p 0.0.0.0:5000 --http 127.0.0.1:80 --user nobody")),
+        settle=1, client=from_client("curl -so /dev/null http://$S:5000/big"), warm_up=8,
+        why="one download through a relay fills 20 Mbit/s", watch=both(5000, TAKES, FULL),
+    )),
+    (alone("server", "nghttpd", "app-limited", "round-trip-bound", "application-thinks"), Situation(
+        "fourth-last-nghttpd-window", program="nghttpd", rate="100mbit", rtt="60ms", prepare=FILES,
+        server=(("server", "exec nghttpd --no-tls -a 0.0.0.0 -d $W 5000"),), settle=1,
+        client=from_client("nghttp -n -w 16 -W 16 http://$S:5000/big"), warm_up=5,
+        why="the client's HTTP/2 window is 64 kB: some 9 of 100 Mbit/s, and TCP waits for the program",
+        watch=both(5000, TAKES, healthy("app-limited", "round-trip-bound", "application-thinks")),
+    )),
+    (alone("client", "gst-launch-1.0", "path-full"), Situation(
+        "fourth-last-gst-overtaken", program="gstreamer", rate="40mbit", rtt="30ms", queue="2bdp",
+        path=("--set", "path.reorder.share=1%", "--set", "path.reorder.hold=2ms"), server=SINK,
+        settle=1, client=from_client("gst-launch-1.0 -q filesrc location=/dev/zero ! tcpclientsink "
+                                     "host=$S port=5000"), warm_up=7, look=8,
+        why="one packet of a hundred is overtaken, which TCP repairs: the path is full",
+        watch=both(5000, FULL, TAKES),
+    )),
+    (alone("client", "vegeta", "path-full"), Situation(
+        "fourth-last-vegeta-full", program="vegeta", rate="20mbit", rtt="40ms", prepare=(
+            *FILES, ("server", "truncate -s 400M part")), server=NGINX,
+        client=vegeta("http://$S/part"), warm_up=7, look=8,
+        why="one download fills 20 Mbit/s, seen from the client", watch=both(80, FULL, FULL),
+    )),
+]
+TABLE = [*TABLE, *LAST]
 CONFIGS = {
     "fourth-nsd.conf": """
 server:
