@@ -153,7 +153,9 @@ impl<'r> Observed<'r> {
     /// Asks the doctor about one of the [`Observed::cases`].
     pub fn answer<'o>(&'o self, case: Case<'o, 'r>) -> Answered<'o, 'r> {
         let report = case.diagnose();
-        let reads_slowly = report.main().is_some_and(|main| main.diagnosis.id == "slow-reader");
+        let reads_slowly = report
+            .main()
+            .is_some_and(|main| main.diagnosis.id == "slow-reader");
         let relays = || self.relays.get_or_init(|| Relays::of(self.recording));
         let other = case.other_end();
         let ends = Ends {

@@ -57,9 +57,7 @@ fn waits(track: &Track) -> bool {
         let fills = sample
             .wmem_queued_bytes
             .zip(sample.sndbuf_bytes)
-            .is_some_and(|(queued, buffer)| {
-                f64::from(queued) >= f64::from(buffer) * STOPPED_SHARE
-            });
+            .is_some_and(|(queued, buffer)| f64::from(queued) >= f64::from(buffer) * STOPPED_SHARE);
         seen += 1;
         waited += u32::from(fills || sample.notsent_bytes > Some(0));
     }

@@ -284,9 +284,14 @@ fn stalls() -> Vec<Scene> {
         // A relay: its pieces wait for a timer, for a round trip, or arrive together.
         scene("nagle, at times", "nagle-rtt-serialised", quick, at_times),
         // One of four round trips of each operation; one of twenty is not worth a change.
-        scene("nagle, now and then", "nagle-rtt-serialised", quick, |s, tick| {
-            at_times(s, if tick % 4 == 0 { 2 } else { 3 });
-        }),
+        scene(
+            "nagle, now and then",
+            "nagle-rtt-serialised",
+            quick,
+            |s, tick| {
+                at_times(s, if tick % 4 == 0 { 2 } else { 3 });
+            },
+        ),
         scene("nagle, seldom", "app-limited", quick, |s, tick| {
             at_times(s, if tick % 20 == 0 { 2 } else { 3 });
         }),
