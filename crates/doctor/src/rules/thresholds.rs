@@ -347,6 +347,13 @@ pub(crate) const BLOAT_SHARE: f64 = 0.5;
 pub(crate) const STEADY_PART: u32 = 4;
 /// And in bulk if so many segments come in each round trip, and for each that is sent back.
 pub(crate) const BULK_SEGMENTS: u64 = 5;
+/// From the receiver alone: a queue stands where data that comes all the time is late by this share
+/// of the shortest round trip (measured: 0.7 to 1.1 behind a queue of one bandwidth-delay product).
+pub(crate) const STANDING_SHARE: f64 = 0.25;
+/// ... and by two kernel ticks, in
+pub(crate) const STANDING_TICKS: u32 = 2;
+/// ... this share of the samples: a program that fills a queue at times only has its own pace.
+pub(crate) const STANDING_VOTES: f64 = 0.9;
 
 // --- path ---------------------------------------------------------------------------------------
 
