@@ -309,6 +309,59 @@ LAST = [
     )),
 ]
 TABLE = [*TABLE, *LAST]
+# Written when a receiver began to tell of a full path, and before any of these was run.
+END = [
+    (kept("client", "python", {"nagle-delack-stall"}, "nodelay", 2, 8), Situation(
+        "fourth-end-imap-short", program="imaplib", rate="100mbit", rtt="8ms",
+        prepare=(("server", "mkdir mail && chown nobody:nogroup mail"),),
+        server=(("server", "exec dovecot -F -c $W/dovecot.conf"),), settle=2,
+        client=from_client(f"$FITPY {MINE}/newcomers.py appends $S 1143 300"), warm_up=5,
+        why="mails of 300 bytes, below the 536 that the server's kernel acknowledges at once: the "
+            "line end behind each waits for an ACK that is delayed by 40 ms",
+        watch=both(1143, STALLS, fault("nagle-delack-stall", "application-thinks")),
+    )),
+    (kept("server", "danted", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fourth-end-dante-bloat", program="dante", rate="8mbit", rtt="30ms", queue="500p",
+        prepare=FILES, server=(*NGINX, ("server", "exec danted -f $W/fourth-danted.conf")), settle=2,
+        client=from_client("curl -so /dev/null --socks5 $S:1080 http://127.0.0.1/big"), warm_up=12,
+        look=8, why="a download through a SOCKS proxy fills a queue of 0.75 s, under CUBIC",
+        watch=both(1080, BLOATED, fault("bufferbloat")),
+    )),
+    (kept("server", "java", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fourth-end-undertow-new", program="undertow", rate="200mbit", rtt="110ms",
+        prepare=UNDERTOW, server=(("server", "exec java -cp \"$W:$JARS/*\" Undertow 5000 150000"),),
+        settle=3, client=4 * from_client(
+            "sh -c 'while :; do curl -so /dev/null http://$S:5000/; done'"), warm_up=5, look=8,
+        why="four clients, of which each opens a connection for each page of 150 kB",
+        watch=both(5000, PAGES, fault("initcwnd-too-small")),
+    )),
+    # Nothing on the observed host helps.
+    (alone("client", "httrack", "path-full"), Situation(
+        "fourth-end-httrack-full", program="httrack", rate="12mbit", rtt="50ms",
+        prepare=(("server", "truncate -s 1500M big"), FILES[0]), server=NGINX, settle=1,
+        client=from_client("httrack http://$S/big -O $W/mirror --max-rate=100000000 "
+                           "--disable-security-limits -c1 -s0 -q"), warm_up=10,
+        why="one download fills 12 Mbit/s, seen from the client", watch=both(80, FULL, FULL),
+    )),
+    (alone("server", "danted", "slow-reader"), Situation(
+        "fourth-end-dante-sink", program="dante", rate="50mbit", rtt="20ms", server=(
+            ("server", "exec socat -u TCP-LISTEN:5000,fork,reuseaddr "
+                       "'SYSTEM:pv -qL 400k > /dev/null'"),
+            ("server", "exec danted -f $W/fourth-danted.conf")), settle=2,
+        client=from_client("sh -c 'curl -s --socks5 $S:1080 telnet://127.0.0.1:5000 < /dev/zero'"),
+        warm_up=14, why="a program behind the proxy reads 0.4 MB/s of an upload",
+        watch=both(1080, SLOW_READER, SLOW_READER),
+    )),
+    (alone("server", "granian", "round-trip-bound", "app-limited", "application-thinks"), Situation(
+        "fourth-end-granian-far", program="granian", rate="100mbit", rtt="70ms", server=(
+            ("server", "printf 'def app(asked, start):\\n start(\"200 OK\", [(\"Content-Length\", "
+                       "\"5000\")])\\n return [b\"x\" * 5000]\\n' > fourth_page.py; exec granian "
+                       "--interface wsgi --host 0.0.0.0 --port 5000 fourth_page:app"),), settle=4,
+        client=ASKS, warm_up=5, look=8, why="a page of 5 kB a round trip, on a kept connection",
+        watch=both(5000, BY_ROUND_TRIPS, BY_ROUND_TRIPS),
+    )),
+]
+TABLE = [*TABLE, *END]
 CONFIGS = {
     "fourth-nsd.conf": """
 server:
