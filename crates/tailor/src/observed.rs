@@ -424,7 +424,7 @@ mod tests {
         };
         let check = |other: Track, expected: &[u64]| {
             let recording = Recording {
-                flows: vec![read.clone(), other].into(),
+                flows: vec![read.clone(), other],
                 ..Recording::default()
             };
             let observed = Observed::new(&recording, &Netns::Own);

@@ -98,8 +98,8 @@ fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// That a queue stands all the time, which needs no cure: whoever fills it, the bottleneck is in use,
-/// and this flow has its share.
+/// That a queue stands all the time, which needs no cure: whoever fills it, the bottleneck is in
+/// use, and this flow has its share.
 pub(super) fn standing_for_receiver(view: &View<'_>) -> Option<Draft> {
     let receiver = view.receiver?;
     if receiver.last()?.timestamps != Some(true) || !is_bulk(receiver)? {

@@ -213,8 +213,8 @@ fn stall_share_where(
     (share >= enough).then_some(share)
 }
 
-/// Whether pieces wait in each part of the watch, late or not: a relay, whose pieces arrive together
-/// at times, holds them back for a round trip, for a timer, or not at all.
+/// Whether pieces wait in each part of the watch, late or not: a relay, whose pieces arrive
+/// together at times, holds them back for a round trip, for a timer, or not at all.
 fn waits_in_each_part(view: &View<'_>) -> bool {
     let waits = || {
         let sender = view.sender?;

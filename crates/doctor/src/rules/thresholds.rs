@@ -37,8 +37,9 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 /// If the receiver answers at once, the segment is held for one of the two round trips of an
 /// operation: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
-/// ... or less, where an operation has further round trips or its program thinks, and pieces wait in
-/// each part of the watch (imaplib behind 5 ms, whose appends take three round trips: 0.23 to 0.33).
+/// ... or less, where an operation has further round trips or its program thinks, and pieces wait
+/// in each part of the watch (imaplib behind 5 ms, whose appends take three round trips: 0.23 to
+/// 0.33).
 pub(crate) const STEADY_SERIALISED_SHARE: f64 = 0.15;
 /// A stall that comes and goes is there in each of this many parts of a watch, for this share of it
 /// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
