@@ -30,8 +30,8 @@ const RTTS_OF_BBR: Range = Range {
     high: 2.5,
 };
 /// The same of several connections under BBR, of which each keeps [`OWN_BYTES`] beside it.
-/// Measured, in shortest round trips: two 3.1 and four 4.7 over 8 Mbit/s and 30 ms; two 2.4, four 2.8 and
-/// eight 3.6 over 20 Mbit/s and 40 ms.
+/// Measured, in shortest round trips: two 3.1 and four 4.7 over 8 Mbit/s and 30 ms; two 2.4, four
+/// 2.8 and eight 3.6 over 20 Mbit/s and 40 ms.
 const RTTS_OF_SEVERAL: Range = Range {
     low: 1.5,
     value: 2.2,
