@@ -33,6 +33,7 @@ import harder
 import hosts
 import judged
 import midway
+import newcomers
 import packages
 import seeming
 import services
@@ -49,7 +50,8 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
-           **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS}
+           **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
+           **newcomers.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

@@ -148,6 +148,8 @@ impl Candidate {
             }
             self.changes.extend(more);
         }
+        let connections = self.connections();
+        self.waited = self.waited.map(|waited| waited.of_connections(connections));
         Ok(())
     }
 

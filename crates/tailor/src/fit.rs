@@ -393,7 +393,9 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 _ => Ending::NoVerdict,
             };
             for (index, answered) in answers.iter().enumerate() {
-                let Some(verdict) = answered.actionable() else {
+                // Another connection is behind it, and has its own answer.
+                let is_behind = index > 0 && answered.is_held_up;
+                let Some(verdict) = answered.actionable().filter(|_| !is_behind) else {
                     continue;
                 };
                 let mut found = match candidates(answered, subject)? {

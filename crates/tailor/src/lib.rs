@@ -15,6 +15,7 @@ mod measure;
 mod observed;
 mod prediction;
 mod predictions;
+mod relay;
 mod row;
 mod simulated;
 mod subject;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base::{FlowKey, Instant, Netns};
 use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
+use crate::relay::Relays;
 use crate::row::Rank;
 use crate::targets::{End, Ends};
 
@@ -21,6 +22,7 @@ pub struct Observed<'r> {
     elsewhere: Option<&'r Netns>,
     /// Turnover of each service by owning process, `None` where the process is unknown.
     turnovers: OnceLock<BTreeMap<Place, BTreeMap<Option<u32>, Turnover>>>,
+    relays: OnceLock<Relays>,
 }
 
 /// A service that opens less than one connection in this time turns over slowly.
@@ -62,6 +64,9 @@ pub struct Answered<'o, 'r> {
     pub is_replaced: bool,
     /// Follows a connection that was changed alone, and has ended: so will this one.
     pub is_followed: bool,
+    /// Its program reads slowly because it cannot pass on as fast what it reads: another of its
+    /// connections is what limits it.
+    pub is_held_up: bool,
 }
 
 impl<'r> Observed<'r> {
@@ -75,6 +80,7 @@ impl<'r> Observed<'r> {
             cases: Cases::of(recording),
             elsewhere: None,
             turnovers: OnceLock::new(),
+            relays: OnceLock::new(),
         }
     }
 
@@ -147,6 +153,10 @@ impl<'r> Observed<'r> {
     /// Asks the doctor about one of the [`Observed::cases`].
     pub fn answer<'o>(&'o self, case: Case<'o, 'r>) -> Answered<'o, 'r> {
         let report = case.diagnose();
+        let reads_slowly = report
+            .main()
+            .is_some_and(|main| main.diagnosis.id == "slow-reader");
+        let relays = || self.relays.get_or_init(|| Relays::of(self.recording));
         let other = case.other_end();
         let ends = Ends {
             local: self.end(&self.cases, case.track()),
@@ -162,6 +172,7 @@ impl<'r> Observed<'r> {
             turn: self.turn(case.track()),
             is_replaced: self.is_replaced(case.track()),
             is_followed: false,
+            is_held_up: reads_slowly && relays().hold_up(case.track()),
             case,
             report,
             ends,
@@ -294,9 +305,11 @@ impl Answered<'_, '_> {
         self.case.timeline()
     }
 
-    /// Findings first, then connections that do something; within them by share.
+    /// Findings first, then connections that do something; within them by share. What is held up by
+    /// another connection comes behind that one.
     fn rank(&self) -> f64 {
         match self.main() {
+            Some(_) if self.is_held_up => 0.5,
             Some(verdict) if verdict.diagnosis.is_finding() => 3.0 + verdict.share,
             Some(verdict) => 1.0 + verdict.share,
             None => 0.0,
@@ -361,6 +374,71 @@ mod tests {
         check(&[(3, false), (4, false)], false);
         check(&[(0, true), (0, true)], false);
         check(&[(0, false), (1, true), (3, false)], false);
+    }
+
+    /// A connection of process 7 with 25 samples, each 200 ms, that `set` fills with its counters.
+    fn flowing(cookie: u16, set: impl Fn(&mut FlowSample, u32)) -> Track {
+        let mut track = track(cookie, Some(7), 0, false);
+        let key = track.key;
+        let look = |tick: u32| {
+            let mut sample =
+                FlowSample::empty(Instant::ZERO + Duration::from_millis(200) * tick, key);
+            sample.snd_mss_bytes = Some(1448);
+            sample.min_rtt = Some(Duration::from_millis(20));
+            sample.srtt = Some(Duration::from_millis(21));
+            set(&mut sample, tick);
+            sample
+        };
+        track.samples = (0..25).map(look).collect();
+        track
+    }
+
+    #[test]
+    fn what_a_relay_reads_comes_behind_what_it_sends() {
+        // 1 MB/s are read, and ten times as much waits.
+        let read = flowing(1, |s, tick| {
+            s.bytes_received = Some(u64::from(tick) * 200_000);
+            s.data_segs_in = Some(u64::from(tick) * 140);
+            s.data_segs_out = Some(1);
+            s.bytes_acked = Some(100);
+            s.unread_bytes = Some(800_000);
+            s.rcvbuf_bytes = Some(1_000_000);
+        });
+        let sent = |share: f64, waits: u32| {
+            flowing(2, move |s, tick| {
+                s.bytes_acked = Some((f64::from(tick) * 200_000.0 * share) as u64);
+                s.bytes_sent = s.bytes_acked.map(|bytes| bytes + 40_000);
+                s.data_segs_out = Some(u64::from(tick) * 140);
+                s.data_segs_in = Some(0);
+                s.bytes_received = Some(100);
+                s.snd_wnd_bytes = Some(40_000);
+                s.unacked_pkts = Some(28);
+                s.cwnd_pkts = Some(200);
+                s.snd_wscale = Some(7);
+                s.notsent_bytes = Some(waits);
+                s.sndbuf_bytes = Some(4_000_000);
+                s.wmem_queued_bytes = Some(60_000);
+                s.busy_time = Some(Duration::from_millis(200) * tick);
+                s.rwnd_limited_time = Some(Duration::from_millis(150) * tick);
+            })
+        };
+        let check = |other: Track, expected: &[u64]| {
+            let recording = Recording {
+                flows: vec![read.clone(), other],
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let answers = observed.answers(|_| true);
+            let cookies: Vec<u64> = answers
+                .iter()
+                .map(|answered| answered.case.track().cookie)
+                .collect();
+            assert_eq!(cookies, expected);
+        };
+        check(sent(1.0, 300_000), &[2, 1]);
+        // A third of it, and a program that has nothing to send.
+        check(sent(0.3, 300_000), &[1, 2]);
+        check(sent(1.0, 0), &[1, 2]);
     }
 
     #[test]

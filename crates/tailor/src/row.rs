@@ -52,6 +52,9 @@ pub struct FlowRow<const ON_HOST: bool> {
     pub direction: Direction,
     /// Whether no payload moved and none was waiting.
     pub idle: bool,
+    /// Whether its program reads slowly because another connection holds it up.
+    #[serde(skip)]
+    pub is_held_up: bool,
     /// Whether the socket at the other end was seen too.
     pub both_ends_seen: bool,
     /// How often it was looked at.
@@ -230,6 +233,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
             upper: timeline.latest(|s| s.upper.map(|name| name.to_string())),
             direction,
             idle: is_idle(&timeline),
+            is_held_up: answered.is_held_up,
             both_ends_seen: ends.remote.is_some(),
             samples: timeline.looks(),
             seen_s: timeline.interval().as_secs_f64(),
@@ -322,10 +326,12 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
         }
     }
 
-    /// Findings first, then flows that do something; within them by share.
+    /// Findings first, then flows that do something; within them by share. What is held up by
+    /// another connection comes behind that one.
     fn rank(&self) -> f64 {
         let share = self.main().map_or(0.0, |verdict| verdict.share);
         match self.main() {
+            Some(_) if self.is_held_up => 5.0 + share,
             Some(verdict) if verdict.finding => 30.0 + share,
             _ if self.has_finding() => 20.0 + share,
             _ if self.idle => share,

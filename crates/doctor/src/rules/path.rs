@@ -7,6 +7,7 @@ use base::{FlowSample, KnobValue, Limit, Live, human};
 use super::application::program_sets_rate;
 use super::draft::{Draft, Remedy};
 use super::loss::{WindowCuts, has_short_round_trips, has_small_window, losses_come_together};
+use super::queue;
 use super::small_writes::of_all_time;
 use super::steady::{
     arrives_at_one_rate, arrives_steadily, drops_behind_queue, drops_large_windows,
@@ -323,7 +324,10 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
 /// The sender has more, the congestion window (or BBR's pace) decides, and the path shows that it
 /// is full: a queue builds, or it drops at one rate.
 pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
-    let draft = fullness(view, "path-full")?;
+    let draft = match view.sender {
+        Some(_) => fullness(view, "path-full")?,
+        None => queue::standing_for_receiver(view)?,
+    };
     let full = "No TCP setting helps, because the bottleneck link (or this flow's share of it) is \
                 fully used.";
     let Some(backlog) = unsent_backlog(view) else {

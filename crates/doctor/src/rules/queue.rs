@@ -6,7 +6,8 @@ use core::time::Duration;
 use super::draft::Draft;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, SMALL_SEGMENT, STEADY_PART,
+    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, SMALL_SEGMENT, STANDING_SHARE,
+    STANDING_TICKS, STANDING_VOTES, STEADY_PART, TICK,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, NextLimit, Verdict};
@@ -97,6 +98,43 @@ fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
+/// That a queue stands all the time, which needs no cure: whoever fills it, the bottleneck is in
+/// use, and this flow has its share.
+pub(super) fn standing_for_receiver(view: &View<'_>) -> Option<Draft> {
+    let receiver = view.receiver?;
+    if receiver.last()?.timestamps != Some(true) || !is_bulk(receiver)? {
+        return None;
+    }
+    let min_rtt = receiver.min_rtt()?;
+    let delay = min_rtt.mul_f64(STANDING_SHARE).max(TICK * STANDING_TICKS);
+    let least = min_rtt.saturating_add(delay);
+    let is_late = |s: &FlowSample| Some(s.rcv_rtt? >= least && comes_all_the_time(s)?);
+    let share = receiver.vote_of_all(is_late)?;
+    let observed = format!(
+        "{} in the median, without a pause in what comes, in {} of the samples",
+        human::time(receiver.median(|s| s.rcv_rtt)?),
+        human::share(share)
+    );
+    (share >= STANDING_VOTES).then(|| {
+        Draft::new("path-full", share, Confidence::Medium)
+            .row(
+                "rcv_rtt, since_data_received",
+                observed,
+                format!("below {} if no queue stood", human::time(least)),
+            )
+            .row(
+                "min_rtt",
+                human::time(min_rtt),
+                "the path without its queue",
+            )
+            .row_if(
+                "bytes_received",
+                view.rate().map(human::rate),
+                "the bottleneck rate, or this flow's share of it",
+            )
+    })
+}
+
 /// Whether many full segments come in each round trip, and hardly anything is sent back: the kernel
 /// measures round trips by full segments alone (`tcp_rcv_rtt_measure_ts`), and what it knows of a
 /// dialogue is old. What waits behind a gap is not counted in bytes yet, but in segments.
@@ -168,6 +206,18 @@ mod tests {
             });
         }
         timeline
+    }
+
+    #[test]
+    fn a_receiver_sees_a_full_path_in_a_queue_that_stands() {
+        let told = |timeline: &Timeline| {
+            let report = crate::diagnose(&Observation::of(timeline));
+            report.main().map(|verdict| verdict.diagnosis.id)
+        };
+        assert_eq!(told(&receives(55, 10, 1448)), Some("path-full"));
+        assert_eq!(told(&receives(31, 10, 1448)), None, "no queue");
+        assert_eq!(told(&receives(55, 54, 1448)), None, "the sender pauses");
+        assert_eq!(told(&receives(55, 10, 700)), None, "messages");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
     CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS,
     FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PART_SHARE, STALL_PARTS, STALL_PKTS_OUT,
-    STALL_SHARE, TICK,
+    STALL_SHARE, STEADY_SERIALISED_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -52,8 +52,10 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     // A piece that waits for a late ACK is one of the other stall, which may have ended meanwhile;
     // where it comes and goes, both are the same loss.
     let is_late = |s: &FlowSample| view.is_late(s.srtt?.saturating_sub(s.min_rtt?));
-    let share = stall_share_where(view, SERIALISED_SHARE, |s| is_late(s) != Some(true))
-        .or_else(|| goes_on(view))?;
+    let of_round_trips = |enough| stall_share_where(view, enough, |s| is_late(s) != Some(true));
+    let share = of_round_trips(SERIALISED_SHARE)
+        .or_else(|| stall_share(view, SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))
+        .or_else(|| of_round_trips(STEADY_SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))?;
     // Without answers nobody waits: the pieces of a stream are only gathered.
     if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
@@ -211,23 +213,24 @@ fn stall_share_where(
     (share >= enough).then_some(share)
 }
 
-/// Share of active samples in which a piece waits, late or not, where it is enough in the whole
-/// watch, and pieces wait in each part of it: a relay, whose pieces arrive together at times, holds
-/// them back for a round trip, for a timer, or not at all.
-fn goes_on(view: &View<'_>) -> Option<f64> {
-    let all = stall_share(view, SERIALISED_SHARE)?;
-    let sender = view.sender?;
-    let (began, part) = (sender.first()?.at, sender.interval() / STALL_PARTS);
-    let is_in_each = (0..STALL_PARTS).all(|number| {
-        let from = began + part * number;
-        let is_meant = |s: &FlowSample| s.at >= from && s.at <= from + part;
-        let known = sender.vote(|s| {
-            is_meant(s).then_some(())?;
-            Some(is_partial(s)? && s.unacked_pkts? > 0)
-        });
-        known.is_some_and(|share| share >= STALL_PART_SHARE)
-    });
-    is_in_each.then_some(all)
+/// Whether pieces wait in each part of the watch, late or not: a relay, whose pieces arrive
+/// together at times, holds them back for a round trip, for a timer, or not at all.
+fn waits_in_each_part(view: &View<'_>) -> bool {
+    let waits = || {
+        let sender = view.sender?;
+        let (began, part) = (sender.first()?.at, sender.interval() / STALL_PARTS);
+        let in_part = |number: u32| {
+            let from = began + part * number;
+            let is_meant = |s: &FlowSample| s.at >= from && s.at <= from + part;
+            sender.vote(|s| {
+                is_meant(s).then_some(())?;
+                Some(is_partial(s)? && s.unacked_pkts? > 0)
+            })
+        };
+        let has = |share: Option<f64>| share.is_some_and(|share| share >= STALL_PART_SHARE);
+        Some((0..STALL_PARTS).all(|number| has(in_part(number))))
+    };
+    waits() == Some(true)
 }
 
 /// The rows that all stalls of Nagle's algorithm share.
@@ -240,6 +243,11 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
     let confidence = high_if(confirmed);
     let (delay, bound) = (sender.queue_delay()?, human::time(DELAYED_ACK_QUEUE_DELAY));
     let relation = if late { "at least" } else { "below" };
+    let enough = match late {
+        true => STALL_SHARE,
+        false if share >= SERIALISED_SHARE => SERIALISED_SHARE,
+        false => STEADY_SERIALISED_SHARE,
+    };
     let expected_acks = format!("at least {DELAYED_ACKS_PER_SECOND:.0} per second");
     let held = |s: &FlowSample| s.notsent_bytes.filter(|bytes| *bytes > 0);
     Some(
@@ -255,7 +263,7 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
                 format!(
                     "less than one segment ({}), in {} or more",
                     human::count(sender.mss_bytes()?, "byte"),
-                    human::share(if late { STALL_SHARE } else { SERIALISED_SHARE })
+                    human::share(enough)
                 ),
             )
             .row(

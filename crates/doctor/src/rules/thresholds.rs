@@ -37,6 +37,10 @@ pub(crate) const STALL_SHARE: f64 = 0.5;
 /// If the receiver answers at once, the segment is held for one of the two round trips of an
 /// operation: half of the time at most.
 pub(crate) const SERIALISED_SHARE: f64 = 0.3;
+/// ... or less, where an operation has further round trips or its program thinks, and pieces wait
+/// in each part of the watch (imaplib behind 5 ms, whose appends take three round trips: 0.23 to
+/// 0.33).
+pub(crate) const STEADY_SERIALISED_SHARE: f64 = 0.15;
 /// A stall that comes and goes is there in each of this many parts of a watch, for this share of it
 /// (rinetd before a client that delays its ACKs at times: 0.2 to 0.9 in parts of two seconds).
 pub(crate) const STALL_PARTS: u32 = 4;
@@ -344,6 +348,13 @@ pub(crate) const BLOAT_SHARE: f64 = 0.5;
 pub(crate) const STEADY_PART: u32 = 4;
 /// And in bulk if so many segments come in each round trip, and for each that is sent back.
 pub(crate) const BULK_SEGMENTS: u64 = 5;
+/// From the receiver alone: a queue stands where data that comes all the time is late by this share
+/// of the shortest round trip (measured: 0.7 to 1.1 behind a queue of one bandwidth-delay product).
+pub(crate) const STANDING_SHARE: f64 = 0.25;
+/// ... and by two kernel ticks, in
+pub(crate) const STANDING_TICKS: u32 = 2;
+/// ... this share of the samples: a program that fills a queue at times only has its own pace.
+pub(crate) const STANDING_VOTES: f64 = 0.9;
 
 // --- path ---------------------------------------------------------------------------------------
 

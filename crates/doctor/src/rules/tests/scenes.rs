@@ -283,6 +283,18 @@ fn stalls() -> Vec<Scene> {
         scene("nagle, quick ACKs", "nagle-rtt-serialised", quick, plain),
         // A relay: its pieces wait for a timer, for a round trip, or arrive together.
         scene("nagle, at times", "nagle-rtt-serialised", quick, at_times),
+        // One of four round trips of each operation; one of twenty is not worth a change.
+        scene(
+            "nagle, now and then",
+            "nagle-rtt-serialised",
+            quick,
+            |s, tick| {
+                at_times(s, if tick % 4 == 0 { 2 } else { 3 });
+            },
+        ),
+        scene("nagle, seldom", "app-limited", quick, |s, tick| {
+            at_times(s, if tick % 20 == 0 { 2 } else { 3 });
+        }),
         // What was held at first, and is no more, is none.
         scene("nagle, at first", "app-limited", quick, |s, tick| {
             let has_ended = s.at.since(Instant::ZERO) > Duration::from_secs(1);

@@ -114,6 +114,7 @@ impl Seen {
             upper: None,
             direction: Direction::Out,
             idle: false,
+            is_held_up: false,
             both_ends_seen: false,
             samples: 50,
             seen_s: 5.0,

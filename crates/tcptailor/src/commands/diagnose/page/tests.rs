@@ -85,6 +85,7 @@ fn flow(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         upper: None,
         direction: Direction::Out,
         idle: false,
+        is_held_up: false,
         both_ends_seen: false,
         samples: 487,
         seen_s: 4.987_654,

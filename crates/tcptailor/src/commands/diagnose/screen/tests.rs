@@ -16,6 +16,7 @@ fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         upper: None,
         direction: Direction::Out,
         idle: false,
+        is_held_up: false,
         both_ends_seen: false,
         samples: 500,
         seen_s: 5.0,
