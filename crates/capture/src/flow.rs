@@ -45,6 +45,9 @@ struct Looks {
     /// Memory for the next one: looks at thousands of connections are not in a cache, so that each
     /// copy of one takes longer than making it.
     spare: Option<Arc<FlowSample>>,
+    /// Busy time of the last one that was told: what a wait was taken for counts no less when it
+    /// turns out to be another.
+    busy: Option<Duration>,
 }
 
 /// The connection.
@@ -456,13 +459,21 @@ impl Flow {
     /// Records the limit of the sender of `end` for the open looks.
     fn tell(&mut self, end: usize, held: &Held) {
         let Some(looks) = &mut self.looks else { return };
-        let Looks { told, open, spare } = &mut looks[end];
+        let Looks {
+            told,
+            open,
+            spare,
+            busy,
+        } = &mut looks[end];
         if open.is_empty() {
             return;
         }
         let cwnd = self.ends[end].sender.waits.cwnd;
         for mut sample in open.drain(..) {
-            look::tell(Arc::make_mut(&mut sample), held, cwnd);
+            let seen = Arc::make_mut(&mut sample);
+            look::tell(seen, held, cwnd);
+            seen.busy_time = seen.busy_time.max(*busy);
+            *busy = seen.busy_time;
             *spare = told.push_in_exchange(sample).or(spare.take());
         }
         if open.capacity() > OPEN_KEPT {
