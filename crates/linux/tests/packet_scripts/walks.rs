@@ -8,6 +8,7 @@
 mod clocks;
 mod draft;
 mod opening;
+mod path;
 mod receiver;
 mod sender;
 
@@ -109,6 +110,12 @@ const CLOCKS: Kind = Kind {
     walks: 40,
     different_max: 20,
 };
+const PATH: Kind = Kind {
+    name: "path",
+    script: path::script,
+    walks: 40,
+    different_max: 20,
+};
 /// Walks at once; they wait most of the time.
 const THREADS: usize = 48;
 
@@ -130,6 +137,11 @@ fn random_walks_that_open_and_close_agree_with_the_kernel() {
 #[test]
 fn random_walks_with_odd_clocks_agree_with_the_kernel() {
     compare(&CLOCKS);
+}
+
+#[test]
+fn random_walks_over_a_path_agree_with_the_kernel() {
+    compare(&PATH);
 }
 
 /// One kind at a time: all at once would take the processors away from the scripts.

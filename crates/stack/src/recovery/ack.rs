@@ -11,7 +11,7 @@ use base::{CongestionState, Instant};
 use super::prr::PrrInput;
 use super::rack::Rack;
 use super::rate::{PendingSample, RateSampler};
-use super::records::{Delivered, Scoreboard};
+use super::records::{Delivered, Duplicate, Scoreboard};
 use super::undo::is_before;
 use super::{AckInput, AckOutcome, LossRecovery, REORDERING_MAX};
 use crate::cc::AckSample;
@@ -229,7 +229,12 @@ impl LossRecovery {
             blocks = rest;
         }
         let una = input.ack.max(self.board.una());
-        for &(start, end) in blocks {
+        // In the order of the stream: what RACK sees last gives the round-trip time.
+        let mut sorted = [(0, 0); SACK_BLOCKS_MAX];
+        let sorted = &mut sorted[..blocks.len().min(SACK_BLOCKS_MAX)];
+        sorted.copy_from_slice(&blocks[..sorted.len()]);
+        sorted.sort_unstable();
+        for &(start, end) in &*sorted {
             // What begins with the first missing byte, or before it, is no hole (Linux
             // `tcp_is_sackblock_valid`).
             if start >= end || end > self.board.next() || start <= una {
@@ -294,11 +299,15 @@ impl LossRecovery {
             self.rack.on_dsack();
         }
         pass.is_dsack = true;
-        if self.board.is_sacked(start, end) {
+        self.rate.count(packets, pass.ece);
+        let duplicate = self.board.duplicate(start, end);
+        if duplicate == Duplicate::OfTheNetwork {
+            return;
+        }
+        if duplicate == Duplicate::Sacked {
             // Both it and its retransmission arrived: it was late, not lost.
             pass.lowest_original = pass.lowest_original.min(start);
         }
-        self.rate.count(packets, pass.ece);
         if let Some(reduction) = self.reduction.as_mut() {
             reduction.undo.on_duplicate(end, packets);
         }
@@ -467,8 +476,9 @@ impl LossRecovery {
             .rate
             .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
-            // Linux tcp_may_raise_cwnd.
-            let is_reordered = self.reordering > self.settings.recovery.dupack_threshold;
+            // Linux tcp_may_raise_cwnd; a D-SACK alone is no progress.
+            let is_reordered =
+                pass.has_sacked && self.reordering > self.settings.recovery.dupack_threshold;
             let sample = AckSample {
                 now: pass.now,
                 acked: pass.acked,
@@ -514,6 +524,9 @@ impl LossRecovery {
         self.update_pacing_rate();
     }
 }
+
+/// Blocks of a SACK option, at most (RFC 2018 section 3).
+const SACK_BLOCKS_MAX: usize = 4;
 
 /// Whether `first` reports a duplicate: it lies below the acknowledgment or inside the second
 /// block (RFC 2883 section 4).

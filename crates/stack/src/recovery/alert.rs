@@ -219,7 +219,8 @@ impl LossRecovery {
             self.begin_reduction(now);
         }
         self.state = CongestionState::Recovery;
-        self.forces_retransmission = true;
+        // Proportional rate reduction makes room for it by itself, where something is delivered.
+        self.forces_retransmission = !self.settings.recovery.prr || self.cc.is_in_charge();
     }
 
     /// Packets of which a retransmission is in flight, a tail-loss probe among them (Linux

@@ -14,7 +14,7 @@ use crate::progress::Mark;
 /// Delivery state at the time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SentState {
-    delivered: u64,
+    pub(super) delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
     is_app_limited: bool,

@@ -10,8 +10,8 @@
 mod flight;
 mod outstanding;
 mod record;
+mod undo;
 
-use alloc::collections::VecDeque;
 use core::mem;
 
 use base::Instant;
@@ -21,8 +21,8 @@ use crate::progress::Progress;
 use crate::rare::Rare;
 pub(super) use flight::Acknowledged;
 pub(crate) use flight::SpareFlight;
-use flight::{Flight, Run, SentRange};
-pub(super) use record::{Delivered, Record, Retransmission};
+use flight::{Flight, Run};
+pub(super) use record::{Delivered, Duplicate, Record, Retransmission};
 
 /// Result of the search for expired records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,15 +110,6 @@ impl Scoreboard {
         end - start - u64::from(self.fin_end() == Some(end))
     }
 
-    /// Whether all of `start..end` is SACKed.
-    pub(super) fn is_sacked(&self, start: u64, end: u64) -> bool {
-        let run = self
-            .flight
-            .as_ref()
-            .and_then(|it| it.runs.range(..=start).next_back());
-        start >= self.una() && run.is_some_and(|(_, run)| end <= run.end)
-    }
-
     /// The peer took back what it SACKed: the first byte that it misses is one of them.
     pub(super) fn is_reneged(&self) -> bool {
         let first = self
@@ -178,21 +169,23 @@ impl Scoreboard {
         debug_assert!(end > start, "recovery does not handle empty segments");
         self.progress.on_sent(end, has_fin);
         let packets = self.packets_of(start, end, segment);
+        let flight = self.flight.make();
+        let sent = flight.leaves_at(now);
         let record = Record {
             end,
             segment,
             packets,
-            sent: now,
+            sent,
             state,
             timestamp: 0,
             is_lost: false,
+            is_overdue: false,
             is_retransmitted: false,
             was_retransmitted: false,
         };
-        self.packets_out += packets;
-        let flight = self.flight.make();
         flight.outstanding.push(start, record);
-        flight.remember(now, start, end);
+        flight.remember(sent, start, end);
+        self.packets_out += packets;
     }
 
     /// `start..end` left again. Returns its packets.
@@ -212,6 +205,7 @@ impl Scoreboard {
         let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
+        let sent = flight.leaves_again_at(now, start, state.delivered);
         for (&start, record) in flight.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_retransmitted);
             record.segment = segment;
@@ -231,12 +225,13 @@ impl Scoreboard {
             };
             self.retransmitted = self.retransmitted + counts - if was.1 { was.0 } else { 0 };
             record.was_retransmitted = true;
+            record.is_overdue = false;
             record.timestamp = timestamp;
-            record.sent = now;
+            record.sent = sent;
             record.state = state;
             packets += record.packets;
         }
-        flight.remember(now, start, end);
+        flight.remember(sent, start, end);
         packets
     }
 
@@ -582,6 +577,10 @@ impl Scoreboard {
             at = record.end;
             if record.sent == sent && !record.waits() {
                 again |= self.mark_lost(found);
+                let records = self.flight.make().outstanding.up_to(found + 1);
+                if let Some(record) = records.get_mut(&found) {
+                    record.is_overdue = true;
+                }
             }
         }
         again
@@ -678,39 +677,12 @@ impl Scoreboard {
                 state,
                 timestamp: 0,
                 is_lost: false,
+                is_overdue: false,
                 is_retransmitted: false,
                 was_retransmitted: true,
             };
             flight.outstanding.up_to(start).insert(start, record);
         }
-        flight.counted_below = una;
-    }
-
-    /// No loss after all: nothing counts as lost any more, nor as in flight twice unless so kept.
-    pub(super) fn unmark_lost(&mut self, keeps_retransmissions: bool) {
-        self.lost = 0;
-        if !keeps_retransmissions {
-            self.retransmitted = 0;
-        }
-        let una = self.una();
-        let Some(flight) = self.flight.as_mut() else {
-            return;
-        };
-        let mut ranges = VecDeque::new();
-        for (&start, record) in flight.outstanding.all() {
-            record.is_lost = false;
-            record.is_retransmitted &= keeps_retransmissions;
-            ranges.push_back(SentRange {
-                sent: record.sent,
-                start,
-                end: record.end,
-            });
-        }
-        ranges
-            .make_contiguous()
-            .sort_unstable_by_key(|range| (range.sent, range.start));
-        flight.by_time = ranges;
-        flight.to_retransmit.clear();
         flight.counted_below = una;
     }
 

@@ -21,6 +21,9 @@ const SYN_AGAIN_MIN: Duration = Duration::from_millis(2);
 /// 3.7.1).
 const MSS_DEFAULT_V6: u16 = 1220;
 
+/// Linux `TCP_RTO_MAX`.
+const RTO_MAX_OF_SYN_ACK: Duration = Duration::from_secs(120);
+
 /// Most timeouts of a SYN-ACK for which data may be awaited (Linux keeps them in a byte).
 const DEFERRED_MAX: u32 = 255;
 
@@ -479,7 +482,13 @@ impl Connection {
             .recovery
             .rto_initial
             .saturating_mul(1 << doublings);
-        let interval = interval.min(self.settings.recovery.rto_max);
+        // Until 6.18 Linux bounds the timeout of a listener's SYN-ACK by a constant.
+        let is_of_listener = self.socket.is_passive() && self.linux().is_some();
+        let longest = match is_of_listener {
+            true => RTO_MAX_OF_SYN_ACK,
+            false => self.settings.recovery.rto_max,
+        };
+        let interval = interval.min(longest);
         self.timers
             .set(Timer::Handshake, Some(shared.tick.expiry(now, interval)));
         if let State::SynSent(state) = self.state

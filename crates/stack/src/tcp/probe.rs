@@ -8,7 +8,7 @@ use base::{Instant, Limit};
 use super::{Connection, State, Timer};
 use crate::host::{Failure, Shared};
 
-/// Linux `TCP_RTO_MAX`; also the bound of probes.
+/// The bound of probes in the other profiles; Linux has that of its timeouts.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(120);
 /// Linux: a probe waits at least this long, whatever the timeout (rule 11.9).
 const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -87,9 +87,11 @@ impl Connection {
     /// 3.8.6.1).
     fn probe_interval(&self, doublings: u32) -> Duration {
         let first = self.recovery.rtt().rto().max(PROBE_INTERVAL_MIN);
-        first
-            .saturating_mul(1 << doublings.min(16))
-            .min(PROBE_INTERVAL_MAX)
+        let longest = match self.linux() {
+            Some(_) => self.settings.recovery.rto_max,
+            None => PROBE_INTERVAL_MAX,
+        };
+        first.saturating_mul(1 << doublings.min(16)).min(longest)
     }
 
     /// How often the interval of the probes that follow the first is doubled: in Linux timeouts

@@ -3,6 +3,7 @@
 //! They exist while something is out and say nothing of the rest of the connection.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::time::Duration;
 
 use base::Instant;
 
@@ -56,6 +57,8 @@ pub(super) struct Flight {
     pub(super) highest_sack: u64,
     /// Counting duplicates found everything below lost already.
     pub(super) counted_below: u64,
+    /// Packets delivered when something was last retransmitted.
+    delivered: u64,
 }
 
 /// The memory of a flight that ended, for the next one of any connection of a host: a connection
@@ -176,25 +179,34 @@ impl Flight {
         last
     }
 
+    /// When new data leaves, if the clock says `now`: not before a retransmission that has left.
     #[inline]
-    pub(super) fn remember(&mut self, now: Instant, start: u64, end: u64) {
-        match self.by_time.back_mut() {
-            Some(last) if last.sent == now && last.end == start => last.end = end,
-            _ => {
-                let is_after = |range: &SentRange| (range.sent, range.start) > (now, start);
-                let later = self
-                    .by_time
-                    .iter()
-                    .rev()
-                    .take_while(|range| is_after(range));
-                let at = self.by_time.len() - later.count();
-                let range = SentRange {
-                    sent: now,
-                    start,
-                    end,
-                };
-                self.by_time.insert(at, range);
+    pub(super) fn leaves_at(&self, now: Instant) -> Instant {
+        match self.by_time.back() {
+            Some(last) if last.sent > now => last.sent,
+            _ => now,
+        }
+    }
+
+    /// When a retransmission of `start` leaves, after `delivered` packets were. What left in the
+    /// same instant, but before the last ACK, left earlier: a clock that stands still while
+    /// several packets are handled must not let RACK think otherwise, which compares numbers then.
+    pub(super) fn leaves_again_at(&mut self, now: Instant, start: u64, delivered: u64) -> Instant {
+        let is_after_ack = core::mem::replace(&mut self.delivered, delivered) != delivered;
+        match self.by_time.back() {
+            Some(last) if last.sent >= now && (is_after_ack || last.start > start) => {
+                last.sent + Duration::from_nanos(1)
             }
+            _ => self.leaves_at(now),
+        }
+    }
+
+    /// `start..end` left at `sent`, as [`Self::leaves_at`] says.
+    #[inline]
+    pub(super) fn remember(&mut self, sent: Instant, start: u64, end: u64) {
+        match self.by_time.back_mut() {
+            Some(last) if last.sent == sent && last.end == start => last.end = end,
+            _ => self.by_time.push_back(SentRange { sent, start, end }),
         }
         if self.by_time.len() > 64 + 4 * self.outstanding.len() {
             self.forget_outdated();

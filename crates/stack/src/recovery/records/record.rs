@@ -22,6 +22,8 @@ pub(in crate::recovery) struct Record {
     pub(in crate::recovery) is_retransmitted: bool,
     /// Retransmitted at least once.
     pub(in crate::recovery) was_retransmitted: bool,
+    /// RACK found it lost since it left last.
+    pub(in crate::recovery) is_overdue: bool,
 }
 
 impl Record {
@@ -50,4 +52,17 @@ pub(in crate::recovery) struct Delivered<'a> {
     pub(in crate::recovery) end: u64,
     pub(in crate::recovery) packets: u32,
     pub(in crate::recovery) record: &'a Record,
+}
+
+/// What the peer reports a duplicate of (Linux `tcp_sacktag_one`, `tcp_check_dsack`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::recovery) enum Duplicate {
+    /// It was acknowledged before: whether we sent it twice is not known any more.
+    Forgotten,
+    /// It was retransmitted and is SACKed: both arrived.
+    Sacked,
+    /// It was retransmitted and is not SACKed yet.
+    Out,
+    /// We sent it once.
+    OfTheNetwork,
 }

@@ -73,8 +73,10 @@ impl Scoreboard {
         let count = flight.outstanding.len() + flight.runs.len();
         assert!(count <= self.packets_out as usize, "{count} records");
         assert!(flight.by_time.iter().map(|r| (r.sent, r.start)).is_sorted());
-        // RACK can find every record that is neither lost nor delivered.
-        for (start, record) in flight.outstanding.iter().filter(|(_, r)| !r.is_lost) {
+        // RACK can find every record that is neither lost nor delivered, nor was found by it before
+        // an undo.
+        let is_sought = |record: &Record| !record.is_lost && !record.is_overdue;
+        for (start, record) in flight.outstanding.iter().filter(|(_, r)| is_sought(r)) {
             assert!(
                 flight
                     .by_time
@@ -313,7 +315,6 @@ impl Model {
         board.unmark_lost(true);
         for segment in &mut self.segments {
             segment.is_lost = false;
-            segment.is_timed = true;
         }
     }
 
