@@ -140,6 +140,15 @@ impl Scoreboard {
         self.sacked = count;
     }
 
+    /// So many packets less are out, since segments grew: as many duplicates count no more (Linux
+    /// `tcp_adjust_pcount`).
+    fn drop_duplicates(&mut self, packets: u32) {
+        let flight = self.flight.as_ref();
+        if packets > 0 && flight.is_some_and(|flight| flight.runs.is_empty()) {
+            self.sacked = self.sacked.saturating_sub(packets);
+        }
+    }
+
     /// Something is about to be sent: records it in spare memory, where there is some.
     #[inline]
     pub(super) fn take_memory(&mut self, spare: &mut SpareFlight) {
@@ -201,7 +210,7 @@ impl Scoreboard {
         self.cut(end);
         self.recount(end, segment);
         let fin_end = self.fin_end();
-        let mut packets = 0;
+        let (mut packets, out_before) = (0, self.packets_out);
         let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
@@ -232,6 +241,7 @@ impl Scoreboard {
             packets += record.packets;
         }
         flight.remember(sent, start, end);
+        self.drop_duplicates(out_before.saturating_sub(self.packets_out));
         packets
     }
 
@@ -258,10 +268,7 @@ impl Scoreboard {
             head.was_retransmitted |= next.was_retransmitted;
             self.release(&next, end, next.packets);
             end = next.end;
-            let counts_duplicates = self.flight.make().runs.is_empty();
-            if counts_duplicates {
-                self.sacked = self.sacked.saturating_sub(1);
-            }
+            self.drop_duplicates(1);
         }
         end
     }
@@ -476,6 +483,7 @@ impl Scoreboard {
         if record.is_retransmitted {
             self.retransmitted = self.retransmitted + after - before;
         }
+        self.drop_duplicates(before.saturating_sub(after));
     }
 
     fn fin_end(&self) -> Option<u64> {

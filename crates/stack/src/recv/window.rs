@@ -335,7 +335,14 @@ impl Window {
         }
         // A bound that is smaller than a segment is no lack of space.
         let offered = free.min(self.clamp).min(self.clamp_asked);
-        (offered >> self.scale) << self.scale
+        let unit = 1_u32 << self.scale;
+        let most = buffer.full().min(self.clamp_asked);
+        if most < unit {
+            // A buffer that was made smaller than what the header field counts in: rounded down,
+            // its window would stay shut for ever. What does not fit is dropped, and comes again.
+            return if offered > most / 2 { unit } else { 0 };
+        }
+        offered - offered % unit
     }
 
     /// Notes that `bytes` are offered from `next` on.

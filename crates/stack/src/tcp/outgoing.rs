@@ -130,7 +130,7 @@ impl Connection {
             if self.retransmits_enough() {
                 return Gate::Open;
             }
-            let segment = self.segment_sizes().mss;
+            let segment = self.retransmit_mss();
             let range = self
                 .recovery
                 .poll_retransmit(self.retransmit_bytes(), segment);
@@ -173,7 +173,7 @@ impl Connection {
 
     /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
     pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
-        let mss = self.segment_sizes().mss;
+        let mss = self.retransmit_mss();
         let end = self.end_in_window(start, end, mss);
         let end = self.join(start, end);
         let outgoing = self.retransmission(start, end, mss);
@@ -385,7 +385,7 @@ impl Connection {
 
     /// Bytes of the largest chain that is retransmitted at once.
     fn retransmit_bytes(&self) -> u32 {
-        let mss = self.segment_sizes().mss;
+        let mss = self.retransmit_mss();
         let most = (self.gso_payload_max() / mss).max(1);
         let segments = match self.burst_segments() {
             0 => most,

@@ -138,6 +138,16 @@ impl Connection {
         }
     }
 
+    /// Payload of the largest segment that is retransmitted now; Linux fits it to small windows, too
+    /// (`tcp_current_mss`).
+    pub(super) fn retransmit_mss(&self) -> u32 {
+        let sizes = self.segment_sizes();
+        match self.settings.send.completion {
+            Completion::Linux => sizes.bound_mss(),
+            Completion::Bsd | Completion::Winsock => sizes.mss,
+        }
+    }
+
     /// Payload of the largest GSO packet, whose headers have room in the length that IPv4 gives it.
     pub(super) fn gso_payload_max(&self) -> u32 {
         self.settings.path.gso_max.min(PAYLOAD_BYTES_MAX)

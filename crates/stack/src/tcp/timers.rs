@@ -168,7 +168,7 @@ impl Connection {
 
     /// RFC 8985 section 7.3: one segment of new data, or the last one again.
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
-        let segment = self.segment_sizes().mss;
+        let segment = self.retransmit_mss();
         let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {
             return;
         };

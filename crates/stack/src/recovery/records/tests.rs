@@ -430,6 +430,26 @@ fn sack_takes_whole_segments_only() {
     assert_eq!(board.in_flight(), 7);
 }
 
+/// Without SACK no more duplicates count than packets are out beside the lost ones, also when these
+/// leave again in larger segments, and so in fewer.
+#[test]
+fn duplicates_of_packets_that_grew_together_count_no_more() {
+    let mut board = Scoreboard::default();
+    board.transmit(at(0), 401, SEGMENT, false, state());
+    board.set_duplicates(3);
+    board.mark_head_lost();
+    let how = Retransmission {
+        now: at(1),
+        segment: 2 * SEGMENT,
+        timestamp: 0,
+        state: state(),
+        is_in_flight: true,
+    };
+    board.mark_all_in(101, 401);
+    board.retransmit((101, 401), &how);
+    assert_eq!((board.packets_out(), board.sacked()), (3, 2));
+}
+
 #[test]
 fn a_fin_takes_no_packet_of_its_own() {
     let mut board = Scoreboard::default();

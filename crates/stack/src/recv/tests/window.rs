@@ -176,3 +176,21 @@ fn a_full_buffer_closes_the_window_and_reading_opens_it() {
     assert_eq!(connection.receiver.ack_wanted(), AckWanted::Now);
     assert!(connection.send_at(3000, false) > 40_000);
 }
+
+/// The header field counts in units of 16 KiB here, of which a smaller buffer holds none.
+#[test]
+fn a_buffer_below_the_unit_of_windows_keeps_one_open() {
+    let mut settings = bsd(262_144, 2, millis(200), Duration::ZERO);
+    settings.recv.buffer.request_max = 1 << 30;
+    settings.options.initial_window_segments = Some(2);
+    let mut connection = open(&settings);
+    assert_eq!(connection.receiver.window_scale(), 14);
+    settings.recv.buffer.fixed = Some(10_050);
+    let settings = Arc::new(settings);
+    connection.receiver.configure(at(1), &settings);
+    for packet in 1..=2 {
+        connection.next_at(packet, 1448, false);
+    }
+    connection.read_at(3, usize::MAX);
+    assert_eq!(connection.send_at(4, false), 1 << 14);
+}
