@@ -524,10 +524,10 @@ impl Case {
         let size = ends.rcvbuf;
         let settings = pair.host(other(self.from)).settings(ends.receiver);
         let settings = &settings.expect("it is there").recv;
-        // What waits behind a gap is counted apart, but for Linux, which takes what it predicted into
-        // the rest of the page that it has reserved, however full the buffer is.
         let beside = match settings.accounting {
+            // What Linux predicted it takes into the rest of the page that it has reserved.
             Accounting::Truesize { .. } => 4096,
+            // What waits behind a gap is counted apart.
             Accounting::Payload | Accounting::Buffers { .. } => {
                 let budget = settings.out_of_order_budget;
                 ends.behind_gaps = ends.behind_gaps.max(budget.unwrap_or(size));

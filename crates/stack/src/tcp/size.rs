@@ -138,8 +138,8 @@ impl Connection {
         }
     }
 
-    /// Payload of the largest segment that is retransmitted now; Linux fits it to small windows, too
-    /// (`tcp_current_mss`).
+    /// Payload of the largest segment that is retransmitted now; Linux fits it to small windows,
+    /// too (`tcp_current_mss`).
     pub(super) fn retransmit_mss(&self) -> u32 {
         let sizes = self.segment_sizes();
         match self.settings.send.completion {
