@@ -527,7 +527,6 @@ impl Case {
         let beside = match settings.accounting {
             // What Linux predicted it takes into the rest of the page that it has reserved.
             Accounting::Truesize { .. } => 4096,
-            // What waits behind a gap is counted apart.
             Accounting::Payload | Accounting::Buffers { .. } => {
                 let budget = settings.out_of_order_budget;
                 ends.behind_gaps = ends.behind_gaps.max(budget.unwrap_or(size));
