@@ -6,8 +6,8 @@ use core::time::Duration;
 use super::draft::Draft;
 use super::small_writes::of_all_time;
 use super::thresholds::{
-    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, SMALL_SEGMENT, STANDING_SHARE,
-    STANDING_TICKS, STANDING_VOTES, STEADY_PART, TICK,
+    BLOAT_DELAY, BLOAT_RTTS, BLOAT_SHARE, BULK_SEGMENTS, SMALL_SEGMENT, STANDING_OUT_OF_ORDER,
+    STANDING_SHARE, STANDING_TICKS, STANDING_VOTES, STEADY_PART, TICK,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts};
 use crate::verdict::{Confidence, NextLimit, Verdict};
@@ -110,6 +110,12 @@ pub(super) fn standing_for_receiver(view: &View<'_>) -> Option<Draft> {
     let least = min_rtt.saturating_add(delay);
     let is_late = |s: &FlowSample| Some(s.rcv_rtt? >= least && comes_all_the_time(s)?);
     let share = receiver.vote_of_all(is_late)?;
+    // What overtakes is late without a queue.
+    let out_of_order = receiver.counted(|s| s.out_of_order_pkts);
+    let segments = receiver.counted(|s| s.data_segs_in)?;
+    if out_of_order.is_some_and(|late| late as f64 > segments as f64 * STANDING_OUT_OF_ORDER) {
+        return None;
+    }
     let observed = format!(
         "{} in the median, without a pause in what comes, in {} of the samples",
         human::time(receiver.median(|s| s.rcv_rtt)?),
