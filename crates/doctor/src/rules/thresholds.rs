@@ -356,7 +356,7 @@ pub(crate) const STANDING_TICKS: u32 = 2;
 /// ... this share of the samples: a program that fills a queue at times only has its own pace.
 pub(crate) const STANDING_VOTES: f64 = 0.9;
 /// ... and behind a queue fewer segments than this share arrive out of order (each loss makes those
-/// of one round trip so); where ways differ, many do.
+/// of one round trip so). Set when paths on which half of them do had been taken for full ones.
 pub(crate) const STANDING_OUT_OF_ORDER: f64 = 0.2;
 
 // --- path ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use base::settings::{RtoRule, Validation};
+use base::tcp::SackBlocks;
 use base::{CongestionState, Instant};
 
 use super::prr::PrrInput;
@@ -230,8 +231,8 @@ impl LossRecovery {
         }
         let una = input.ack.max(self.board.una());
         // In the order of the stream: what RACK sees last gives the round-trip time.
-        let mut sorted = [(0, 0); SACK_BLOCKS_MAX];
-        let sorted = &mut sorted[..blocks.len().min(SACK_BLOCKS_MAX)];
+        let mut sorted = [(0, 0); SackBlocks::MAX];
+        let sorted = &mut sorted[..blocks.len().min(SackBlocks::MAX)];
         sorted.copy_from_slice(&blocks[..sorted.len()]);
         sorted.sort_unstable();
         for &(start, end) in &*sorted {
@@ -524,9 +525,6 @@ impl LossRecovery {
         self.update_pacing_rate();
     }
 }
-
-/// Blocks of a SACK option, at most (RFC 2018 section 3).
-const SACK_BLOCKS_MAX: usize = 4;
 
 /// Whether `first` reports a duplicate: it lies below the acknowledgment or inside the second
 /// block (RFC 2883 section 4).

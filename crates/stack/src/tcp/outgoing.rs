@@ -205,7 +205,7 @@ impl Connection {
         if self.linux().is_none() {
             return end;
         }
-        let mss = self.segment_sizes().bound_mss();
+        let mss = self.retransmit_mss();
         let room = match self.window.end().saturating_sub(start) {
             0 => mss,
             room => room.min(mss.into()) as u32,

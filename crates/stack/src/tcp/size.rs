@@ -138,10 +138,13 @@ impl Connection {
         }
     }
 
-    /// Payload of the largest segment that is retransmitted now; Linux fits it to small windows,
-    /// too (`tcp_current_mss`).
+    /// Payload of the largest segment that is retransmitted now (Linux `tcp_current_mss`).
     pub(super) fn retransmit_mss(&self) -> u32 {
-        let sizes = self.segment_sizes();
+        self.fitted(self.segment_sizes())
+    }
+
+    /// Linux fits a full segment to small windows (`tcp_sync_mss`).
+    fn fitted(&self, sizes: SegmentSizes) -> u32 {
         match self.settings.send.completion {
             Completion::Linux => sizes.bound_mss(),
             Completion::Bsd | Completion::Winsock => sizes.mss,
@@ -163,16 +166,13 @@ impl Connection {
         }
     }
 
-    /// Payload of a full segment; Linux fits it to small windows (`tcp_sync_mss`).
+    /// Payload of a full segment without SACK blocks, as sockets report it.
     pub(super) fn fitted_mss(&self) -> u32 {
         let mss = self.mss();
-        match self.settings.send.completion {
-            Completion::Linux => {
-                let sizes = self.segment_sizes();
-                SegmentSizes { mss, ..sizes }.bound_mss()
-            }
-            Completion::Bsd | Completion::Winsock => mss,
-        }
+        self.fitted(SegmentSizes {
+            mss,
+            ..self.segment_sizes()
+        })
     }
 
     /// Bytes that the peer may send in one segment: what our MTU takes (RFC 6691).
