@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::Instant;
 
-use super::{Play, ScriptHost, TICK, Told, Wire};
+use super::{Play, ScriptHost, TICK, Told, Value, Wire};
 use crate::compare::describe_steady;
 use crate::model::{Action, PacketScript, Step};
 
@@ -27,21 +27,28 @@ pub enum Happening {
     Called(String),
     /// The peer or the network sent something.
     Received,
+    /// What was known of the connection after the step, by the names of checks.
+    Known(Vec<(&'static str, Option<Value>)>),
 }
 
 /// Plays the steps of `script` at their times and notes what the host does. An `out` waits for the
 /// next packet, whichever it is; checks are left out, and so are the results that calls should
-/// have.
+/// have. After each step the host is asked for `fields`, by the names that checks have.
 ///
 /// # Errors
 /// What the host cannot do, and an `out` that nothing answers.
-pub fn observe(script: &PacketScript, host: &mut dyn ScriptHost) -> Result<Vec<Observed>, String> {
+pub fn observe(
+    script: &PacketScript,
+    host: &mut dyn ScriptHost,
+    fields: &[&'static str],
+) -> Result<Vec<Observed>, String> {
     let mut play = Play::new(script, host);
     let mut seen = Vec::new();
     for step in &script.steps {
         if play.includes(step) {
             play.observe(step, &mut seen)
                 .map_err(|why| format!("line {}: {why}", step.line))?;
+            play.know(&step.connection, fields, &mut seen);
         }
     }
     Ok(seen)
@@ -84,6 +91,18 @@ impl<'a> Play<'a> {
             what,
         });
         Ok(())
+    }
+
+    fn know(&mut self, name: &str, fields: &[&'static str], seen: &mut Vec<Observed>) {
+        if fields.is_empty() {
+            return;
+        }
+        let known = fields
+            .iter()
+            .map(|field| (*field, self.host.sample(name, field)));
+        let what = Happening::Known(known.collect());
+        let at = self.previous.since(self.start);
+        seen.push(Observed { at, what });
     }
 
     fn note_packet(&mut self, at: Instant, wire: &Wire, seen: &mut Vec<Observed>) {

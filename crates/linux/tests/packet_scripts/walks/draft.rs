@@ -72,7 +72,7 @@ impl Draft {
     fn observed(&self) -> Vec<Observed> {
         let until = self.clock_ms + apart_ms(self.clock_ms);
         let text = format!("{}@{until}ms none\n", self.text);
-        on_stack(&parse(&text))
+        on_stack(&parse(&text), &[])
     }
 }
 
