@@ -22,14 +22,16 @@ impl Sender {
         if self.settings.small_writes.half_window && window_max > 0 && 2 * bytes >= window_max {
             return None;
         }
-        let more = self.ledger.tail().is_some_and(|tail| tail.more);
-        let is_held = self.settings.small_writes.cork
-            || more
-            || self.settings.small_writes.push == Push::Never;
+        let is_held = self.is_corked_now() || self.settings.small_writes.push == Push::Never;
         if is_held && !self.is_stuck(&env.progress) {
             return Some(Limit::Cork);
         }
         self.nagle_hold(follows, &env.progress)
+    }
+
+    /// The application wants no small segment: `TCP_CORK`, or `MSG_MORE` of the last write.
+    pub(super) fn is_corked_now(&self) -> bool {
+        self.settings.small_writes.cork || self.ledger.tail().is_some_and(|tail| tail.more)
     }
 
     /// Nagle's test alone.

@@ -473,6 +473,7 @@ impl Sender {
             // In the middle of a write nothing small waits (Linux `tcp_push_one`).
             match env.is_within_write {
                 true => None,
+                false if self.is_corked_now() && !self.round.pushes => Some(head.usable_limit),
                 false => self.nagle_hold(whole > 0, &env.progress),
             }
         } else {
