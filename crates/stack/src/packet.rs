@@ -158,6 +158,11 @@ impl SegmentOptions {
     }
 }
 
+/// Bytes of the options that every segment with data carries, SACK apart.
+pub(crate) const fn option_bytes(timestamps: bool) -> u32 {
+    if timestamps { 12 } else { 0 }
+}
+
 impl Segment {
     /// Sequence numbers that it takes: payload, SYN and FIN.
     #[must_use]

@@ -103,7 +103,7 @@ impl LossRecovery {
         } else if self.board.is_reneged() {
             self.stats.make().renegings += 1;
             let state = self.rate.on_sent(now, false);
-            self.board.forget_sacks(now, self.mss, state);
+            self.board.forget_sacks(self.rack.latest.0, self.mss, state);
             self.board.mark_all_lost(|_| false);
             return;
         }

@@ -119,7 +119,8 @@ impl LossRecovery {
     fn was_late(&self, echo: Option<u32>) -> bool {
         // Without SACK the mark of the first retransmission may have been cleared at `high`.
         let is_certain = self.uses_sack() || self.board.una() < self.high;
-        let echo = echo.filter(|_| self.timestamps);
+        // An echo of 0 says nothing.
+        let echo = echo.filter(|echo| self.timestamps && *echo != 0);
         match self.reduction.as_ref() {
             Some(reduction) => reduction.undo.was_late(echo, is_certain),
             None => is_certain,

@@ -28,7 +28,7 @@ use base::Instant;
 use base::settings::{LinuxVersion, SocketSettings};
 
 use crate::Arc;
-use crate::packet::Payload;
+use crate::packet::{Payload, option_bytes};
 use crate::progress::Mark;
 use crate::rare::Rare;
 use crate::tick::TickClock;
@@ -116,7 +116,7 @@ impl Receiver {
     pub(crate) fn on_established(&mut self, now: Instant, agreed: &Agreed) {
         let Agreed {
             sack,
-            timestamps: _,
+            timestamps,
             window_scaling,
             advmss,
             send_mss,
@@ -128,6 +128,7 @@ impl Receiver {
         self.buffer.set_segment(advmss, headers);
         self.window
             .establish(window_scaling, advmss, send_mss, &self.buffer);
+        self.window.set_usual_options(option_bytes(timestamps));
         self.autotune.establish(now, &self.window);
         self.last_packet = now;
     }
@@ -315,9 +316,11 @@ impl Receiver {
             let facts = Arrived {
                 payload_bytes: came.bytes,
                 segment_bytes: data.segment_bytes,
+                option_bytes: data.option_bytes,
                 segments: came.segments,
                 charge: blocks.charge,
                 is_pushed: data.push,
+                is_last: data.fin,
                 echo: data.timestamp_echo.zip(data.timestamp_rtt),
             };
             let held = Held::new(data, came, blocks);
@@ -371,7 +374,7 @@ impl Receiver {
     /// Learns the size of the peer's segments (Linux `tcp_measure_rcv_mss`).
     #[inline]
     fn measure(&mut self, facts: &Arrived) {
-        let measured = self.window.measure(facts.segment_bytes, facts.is_pushed);
+        let measured = self.window.measure(facts);
         if measured.is_new_size && self.buffer.measure(facts.payload_bytes, facts.charge) {
             self.window.follow_ratio(&self.buffer);
             self.autotune.clamp_space(self.window.clamp());
@@ -426,9 +429,11 @@ impl Receiver {
             self.measure(&Arrived {
                 payload_bytes: came.bytes,
                 segment_bytes: data.segment_bytes,
+                option_bytes: data.option_bytes,
                 segments: came.segments,
                 charge: blocks.charge,
                 is_pushed: data.push,
+                is_last: data.fin,
                 echo: None,
             });
             self.is_predicting = false;
@@ -530,6 +535,11 @@ impl Receiver {
     /// Remaining part of the last offered window, in bytes.
     pub(crate) fn current_window(&self) -> u32 {
         self.window.left(self.next())
+    }
+
+    /// The window that was offered last, whatever has arrived since (Linux `rcv_wnd`).
+    pub(crate) const fn offered_window(&self) -> u32 {
+        self.window.offered()
     }
 
     /// The right edge of the windows offered so far; what lies behind it is not taken.
@@ -773,8 +783,10 @@ struct Came {
 struct Arrived {
     payload_bytes: u32,
     segment_bytes: u32,
+    option_bytes: u32,
     segments: u32,
     charge: u32,
     is_pushed: bool,
+    is_last: bool,
     echo: Option<(u32, Duration)>,
 }

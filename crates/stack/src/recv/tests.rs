@@ -124,6 +124,7 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         start,
         payload,
         segment_bytes: length,
+        option_bytes: 12,
         push,
         fin: false,
         is_predicted: false,

@@ -7,6 +7,7 @@
 
 use base::settings::Options;
 
+use super::Arrived;
 use super::accounting::Buffer;
 
 /// Largest window without scaling.
@@ -62,6 +63,8 @@ pub(super) struct Window {
     edge: u64,
     /// The first window, before the header field limits it.
     first: u32,
+    /// Bytes of the options that each segment has.
+    usual_options: u32,
     /// Nothing is offered until the application accepts the connection.
     is_held: bool,
 }
@@ -80,6 +83,7 @@ impl Window {
             offered_at: 1,
             edge: 1,
             first: 0,
+            usual_options: 0,
             is_held: false,
         }
     }
@@ -187,9 +191,16 @@ impl Window {
         }
     }
 
+    /// The options that each segment has.
+    pub(super) const fn set_usual_options(&mut self, bytes: u32) {
+        self.usual_options = bytes;
+    }
+
     /// Learns from a segment's length (rule 8.1; Linux `tcp_measure_rcv_mss`). A short one is
-    /// believed to be a whole one when the next has the same length.
-    pub(super) fn measure(&mut self, length: u32, is_pushed: bool) -> Measured {
+    /// believed to be a whole one when the next has the same length; what SACK blocks take from its
+    /// data is part of that, and the usual options are not.
+    pub(super) fn measure(&mut self, facts: &Arrived) -> Measured {
+        let (length, is_pushed) = (facts.segment_bytes, facts.is_pushed);
         let short_before = core::mem::take(&mut self.short_before);
         if length >= self.segment {
             let is_new_size = length != self.segment;
@@ -200,7 +211,10 @@ impl Window {
                 is_short: false,
             };
         }
-        if length >= SEGMENT_GUESS || (length >= SEGMENT_MIN && !is_pushed) {
+        let with_options = length + facts.option_bytes;
+        let is_remnant = is_pushed || facts.is_last;
+        if with_options >= SEGMENT_GUESS || (with_options >= SEGMENT_MIN && !is_remnant) {
+            let length = with_options.saturating_sub(self.usual_options);
             self.short_before = length;
             if length == short_before {
                 self.segment = length;

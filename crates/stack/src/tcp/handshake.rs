@@ -7,10 +7,9 @@ use base::settings::{Ecn, LinuxVersion, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::size::option_bytes;
 use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
 use crate::host::{Event, Failure, Shared, Spread};
-use crate::packet::{EcnMark, Segment, SegmentOptions};
+use crate::packet::{EcnMark, Segment, SegmentOptions, option_bytes};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
 
@@ -162,6 +161,7 @@ impl Connection {
             flags |= TcpFlags::ECE | TcpFlags::CWR;
         }
         let mss = self.announced_mss(shared);
+        self.agreed.advmss = mss;
         let options = &self.settings.options;
         let offer = Agreed {
             sack: options.sack,
@@ -454,6 +454,10 @@ impl Connection {
             .set_options(self.agreed.sack, self.agreed.timestamps);
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
+        if !self.socket.is_passive() && self.linux().is_some() {
+            // A small window bounds it already (`tcp_initialize_rcv_mss`).
+            self.agreed.send_mss = self.fitted_mss();
+        }
         self.recv.on_established(now, &self.agreed);
         if !self.socket.is_passive() && self.window.scale() > 0 {
             // Linux tcp_finish_connect.

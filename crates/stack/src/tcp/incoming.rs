@@ -296,12 +296,10 @@ impl Connection {
         let hurries = self.ecn.on_segment(segment, mark, has_new_data);
         let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
         // Linux takes predicted data before it looks at the ACK.
-        let was_predicted = self.recovery.packets_out() > 0
+        let was_predicted = (self.recovery.packets_out() > 0 || self.probes.unanswered() > 0)
             && !segment.payload.is_empty()
             && self.is_predicted_beside_flight(segment, start);
-        // Nothing of a predicted segment is looked at but its data.
-        let is_unheard =
-            self.probes.awaits_answer() && self.linux().is_some() && self.is_plain(segment, start);
+        // Nothing of it is looked at but its data where it acknowledges nothing.
         let is_data_alone =
             was_predicted && self.linux().is_some() && self.acknowledges_nothing(segment);
         let is_heard = !is_data_alone && self.handle_ack(now, shared, segment, start);
@@ -321,9 +319,6 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if !is_unheard {
-            self.probes.on_segment();
-        }
         if is_heard {
             self.output(now, shared);
         } else if is_data_alone {
@@ -334,7 +329,7 @@ impl Connection {
     }
 
     /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`). Returns
-    /// whether a window is probed, so that it is an answer.
+    /// whether nothing is out, so that it is an answer to a probe.
     #[inline(never)]
     fn look_at_held(&mut self) -> bool {
         // What `MSG_MORE` held is ordinary data from now on.
@@ -342,10 +337,9 @@ impl Connection {
         if self.recovery.packets_out() == 0 {
             // The interval of probes and the wait of a cork count from the last answer on
             // (`tcp_ack_probe`).
-            let is_probing = self.timers.due(Timer::Probe).is_some();
             self.timers.stop(Timer::Probe);
             self.send.restart_hold();
-            return is_probing && self.held.limit() == Limit::PeerWindow;
+            return true;
         }
         false
     }
@@ -570,6 +564,7 @@ impl Connection {
                 start,
                 payload: &mut segment.payload,
                 segment_bytes,
+                option_bytes: segment.options.bytes(),
                 push,
                 fin,
                 is_predicted,

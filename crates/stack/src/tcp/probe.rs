@@ -16,29 +16,18 @@ const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Probes of both kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probes {
-    /// Unanswered zero-window probes in a row.
-    window: u32,
+    /// Unanswered ones in a row, into a shut window and keepalives alike (Linux
+    /// `icsk_probes_out`).
+    unanswered: u32,
     /// Zero-window probes since the window was last open, answered or not: the exponent of their
     /// interval.
     backoff: u32,
-    /// Keepalive probes in a row.
-    keepalive: u32,
 }
 
 impl Probes {
-    /// The peer sent something acceptable.
-    pub(super) const fn on_segment(&mut self) {
-        self.keepalive = 0;
-    }
-
-    /// Keepalive probes were sent.
-    pub(super) const fn awaits_answer(&self) -> bool {
-        self.keepalive > 0
-    }
-
     /// The peer acknowledged what it has, or more.
     pub(super) const fn on_answer(&mut self) {
-        self.window = 0;
+        self.unanswered = 0;
     }
 
     /// The peer acknowledged something new.
@@ -47,8 +36,8 @@ impl Probes {
     }
 
     /// Unanswered ones in a row, whichever they are.
-    pub(super) fn unanswered(&self) -> u32 {
-        self.window.max(self.keepalive)
+    pub(super) const fn unanswered(&self) -> u32 {
+        self.unanswered
     }
 }
 
@@ -140,7 +129,7 @@ impl Connection {
             return;
         }
         shared.counters.window_probes += 1;
-        self.probes.window += 1;
+        self.probes.unanswered += 1;
         self.probes.backoff += 1;
         if self.window.end() > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
@@ -161,7 +150,7 @@ impl Connection {
     /// and no tail-loss probe comes before (`tcp_send_probe0`).
     fn await_timeout(&mut self, now: Instant) {
         if self.linux().is_some() && self.recovery.packets_out() > 0 {
-            self.probes.window = 0;
+            self.probes.unanswered = 0;
             self.probes.backoff = 0;
             self.recovery.forget_backoff();
             self.recovery.await_timeout(now);
@@ -178,7 +167,7 @@ impl Connection {
         let user_timeout = self.settings.life.user_timeout;
         let is_too_long = user_timeout.is_some_and(|timeout| stalled >= timeout);
         is_too_long
-            || self.probes.window >= retries
+            || self.probes.unanswered >= retries
             || self.socket.is_orphan() && self.probe_backoff() >= retries
     }
 
@@ -215,8 +204,8 @@ impl Connection {
             return;
         }
         let is_over = match life.user_timeout {
-            Some(timeout) => self.probes.keepalive > 0 && quiet >= timeout,
-            None => self.probes.keepalive >= life.keepalive_probes,
+            Some(timeout) => self.probes.unanswered > 0 && quiet >= timeout,
+            None => self.probes.unanswered >= life.keepalive_probes,
         };
         if is_over {
             let blocks = self.sack_option();
@@ -233,7 +222,7 @@ impl Connection {
     /// Sends one keepalive probe now (seed: `NetBurner` `TcpSendKeepAlive`).
     pub(crate) fn send_keepalive(&mut self, now: Instant, shared: &mut Shared) {
         shared.counters.keepalive_probes += 1;
-        self.probes.keepalive += 1;
+        self.probes.unanswered += 1;
         self.send_probe(now, shared);
     }
 }

@@ -8,6 +8,7 @@ use base::{CongestionState, FlowKey, FlowSample, Instant, Limit, Rate, Source};
 use super::{Connection, End, State, Timer};
 use crate::cc::SSTHRESH_INFINITE;
 use crate::host::{Failure, Socket, Wait, Writer};
+use crate::progress::FIRST_BYTE;
 
 /// Bytes that have arrived at either end of a connection: a few counters of its [`FlowSample`],
 /// cheap to read often.
@@ -170,6 +171,7 @@ impl Connection {
         let handshake_retransmits = self.traffic.handshake_retransmits();
         let (delivery_rate, delivery_app_limited) = recovery.delivery_rate().unzip();
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let numbers = self.numbers_beside_data();
         let mut sample = FlowSample {
             source: Source::Stack,
             state: Some(self.state.name()),
@@ -203,11 +205,11 @@ impl Connection {
             }),
             reordering_pkts: Some(recovery.reordering()),
             snd_wnd_bytes: Some(self.window.bytes()),
-            rcv_wnd_bytes: Some(self.recv.current_window()),
+            rcv_wnd_bytes: Some(self.recv.offered_window()),
             rcv_ssthresh_bytes: Some(recv.rcv_ssthresh),
             rcv_space_bytes: Some(recv.space),
-            notsent_bytes: Some(small(self.unsent_bytes())),
-            send_queue_bytes: Some(small(self.outstanding_bytes())),
+            notsent_bytes: Some(small(self.unsent_bytes() + numbers.unsent)),
+            send_queue_bytes: Some(small(self.outstanding_bytes() + numbers.outstanding)),
             unread_bytes: Some(small(self.recv.unread_bytes())),
             srtt: rtt.srtt(),
             rttvar: rtt.srtt().map(|_| rtt.variation()),
@@ -215,8 +217,8 @@ impl Connection {
             rcv_rtt: recv.rtt,
             rto: Some(rtt.rto()),
             ato: Some(recv.ato),
-            bytes_acked: Some(recovery.progress().acked_bytes()),
-            bytes_received: Some(self.recv.received_bytes()),
+            bytes_acked: Some(recovery.progress().acked_bytes() + numbers.acked),
+            bytes_received: Some(self.recv.received_bytes() + numbers.received),
             bytes_retrans: Some(stats.retransmitted_bytes),
             delivered_pkts: Some(recovery.delivered()),
             delivered_ce_pkts: Some(recovery.delivered_ce()),
@@ -251,7 +253,10 @@ impl Connection {
         };
         self.traffic.tell(now, &mut sample);
         match self.state {
-            State::SynSent(state) => tell_of_syn(&mut sample, state.retransmits),
+            State::SynSent(state) => {
+                tell_of_syn(&mut sample, state.retransmits);
+                sample.snd_mss_bytes = Some(self.mss_before_options());
+            }
             State::SynReceived(state) if !self.socket.is_passive() => {
                 tell_of_syn(&mut sample, state.retransmits);
             }
@@ -260,6 +265,32 @@ impl Connection {
         }
         sample
     }
+
+    /// What Linux counts as bytes though nobody wrote it: SYN and FIN.
+    fn numbers_beside_data(&self) -> NumbersBesideData {
+        if self.linux().is_none() {
+            return NumbersBesideData::default();
+        }
+        let progress = self.recovery.progress();
+        let has_fin = self.send.has_fin();
+        let is_fin_acked = progress.fin_end().is_some_and(|end| progress.una() >= end);
+        let is_syn_acked = !self.socket.is_passive() && self.state.is_synchronized();
+        NumbersBesideData {
+            unsent: u64::from(has_fin && !progress.is_fin_sent()),
+            outstanding: u64::from(has_fin && !is_fin_acked),
+            acked: u64::from(is_fin_acked) + u64::from(is_syn_acked),
+            received: self.recv.next() - FIRST_BYTE - self.recv.received_bytes(),
+        }
+    }
+}
+
+/// Sequence numbers that Linux counts as bytes: of FINs, and of a SYN.
+#[derive(Default)]
+struct NumbersBesideData {
+    unsent: u64,
+    outstanding: u64,
+    acked: u64,
+    received: u64,
 }
 
 /// A SYN is a packet in flight, and one that is retransmitted was lost (Linux `tcp_connect`).

@@ -11,6 +11,7 @@ use base::{CongestionState, Instant};
 use super::Connection;
 use crate::host::Shared;
 use crate::mtu::{MtuState, ProbeConditions, TooBig};
+use crate::packet::option_bytes;
 use crate::progress::Mark;
 use crate::send::{Outgoing, SegmentSizes};
 
@@ -24,11 +25,6 @@ const PAYLOAD_MIN: u32 = 8;
 /// Payload beside the header of IPv4, whose total length has 16 bits (RFC 791 section 3.1), and the
 /// largest of TCP.
 const PAYLOAD_BYTES_MAX: u32 = 65_535 - 20 - 60;
-
-/// Bytes of the options that every segment with data carries, SACK apart.
-pub(super) const fn option_bytes(timestamps: bool) -> u32 {
-    if timestamps { 12 } else { 0 }
-}
 
 /// Payload that fits into `whole` bytes beside the options.
 #[inline]
@@ -125,6 +121,13 @@ impl Connection {
     /// Payload of a full segment without SACK blocks, by which windows, buffers and bursts count.
     pub(super) fn mss(&self) -> u32 {
         payload_beside(self.whole_mss(), option_bytes(self.agreed.timestamps))
+    }
+
+    /// Payload of a full segment before the peer has told its options: Linux takes off what our
+    /// own would need.
+    pub(super) fn mss_before_options(&self) -> u32 {
+        let timestamps = self.settings.options.timestamps && self.linux().is_some();
+        payload_beside(self.whole_mss(), option_bytes(timestamps))
     }
 
     /// Sizes of the segments and GSO packets that leave now, of new data and of retransmissions:

@@ -102,6 +102,11 @@ impl Connection {
                     }
                 }
                 self.on_mtu_timeouts(now);
+                if self.linux().is_some() {
+                    // Nor does it learn from it how the window is used (`tcp_retransmit_timer`).
+                    self.output_lost(now, shared);
+                    return;
+                }
             }
         }
         self.output(now, shared);

@@ -71,6 +71,10 @@ impl Traffic {
     /// `segment` (Linux `tcp_create_openreq_child`).
     pub(super) fn forget_answers(&mut self, segment: &Segment) {
         self.segments_in = 1 + u64::from(segment.segments());
+        self.data_segments_in = match segment.payload.is_empty() {
+            true => 0,
+            false => segment.segments().into(),
+        };
         self.segments_out = 0;
     }
 
