@@ -287,6 +287,12 @@ impl LossRecovery {
         self.update_pacing_rate();
     }
 
+    /// Of two SYNs that crossed, Linux counts ours twice: as acknowledged, and as a listener's
+    /// (`tcp_rcv_state_process`).
+    pub(crate) fn count_crossed_syn(&mut self) {
+        self.rate.count(1, false);
+    }
+
     /// The settings changed.
     pub(crate) fn configure(&mut self, settings: &Arc<SocketSettings>) {
         self.timer_of_burst = None;

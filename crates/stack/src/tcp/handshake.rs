@@ -383,6 +383,9 @@ impl Connection {
             }
             shared.counters.passive_opens += 1;
         } else {
+            if self.linux().is_some() {
+                self.recovery.count_crossed_syn();
+            }
             self.socket.report(shared, Event::Connected);
         }
     }

@@ -116,8 +116,13 @@ impl Connection {
     pub(super) fn on_probe_timeout(&mut self, now: Instant, shared: &mut Shared) {
         if self.held.limit() != Limit::PeerWindow {
             let next = self.recovery.next();
-            self.send.release_held();
-            self.output(now, shared);
+            if self.linux().is_some() {
+                // Nothing is learned from it of how the window is used (`tcp_write_wakeup`).
+                self.send_one_new(now, shared, true);
+            } else {
+                self.send.release_held();
+                self.output(now, shared);
+            }
             if self.recovery.next() > next {
                 self.await_timeout(now);
                 self.arm_timers(now, shared);
