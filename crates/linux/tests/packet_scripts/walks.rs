@@ -334,8 +334,8 @@ fn difference_in_fields(ours: &[Observed], theirs: &[Observed]) -> Option<String
     })
 }
 
-/// Prints what `WALK_FIELDS` names, as in `WALK_FIELDS=cwnd,lost`: ours and the kernel's after each
-/// step.
+/// Prints what happened on our stack, and what `WALK_FIELDS` names, as in `WALK_FIELDS=cwnd,lost`:
+/// ours and the kernel's after each step.
 fn print_fields(ours: &[Observed], theirs: &[Observed]) {
     let Ok(names) = std::env::var("WALK_FIELDS") else {
         return;
@@ -352,12 +352,16 @@ fn print_fields(ours: &[Observed], theirs: &[Observed]) {
             .collect();
         words.join(" ")
     };
-    for ((at, ours), (_, theirs)) in known(ours).zip(known(theirs)) {
-        println!(
-            "{at:?} ours   {}\n{at:?} kernel {}",
-            text(ours),
-            text(theirs)
-        );
+    let mut theirs = known(theirs);
+    for Observed { at, what } in ours {
+        let Happening::Known(ours) = what else {
+            println!("{at:?} {what:?}");
+            continue;
+        };
+        let theirs = theirs
+            .next()
+            .map_or(String::new(), |(_, fields)| text(fields));
+        println!("{at:?} ours   {}\n{at:?} kernel {theirs}", text(ours));
     }
 }
 

@@ -207,8 +207,9 @@ impl Scoreboard {
             is_in_flight,
         } = *how;
         self.cut(start);
-        self.cut(end);
-        self.recount(end, segment);
+        if self.cut(end) {
+            self.recount(end, segment);
+        }
         let fin_end = self.fin_end();
         let (mut packets, out_before) = (0, self.packets_out);
         let Some(flight) = self.flight.as_mut() else {
@@ -430,18 +431,18 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts the record that `offset` lies inside, if any.
-    fn cut(&mut self, offset: u64) {
+    /// Cuts the record that `offset` lies inside; false where there is none.
+    fn cut(&mut self, offset: u64) -> bool {
         let fin_end = self.fin_end();
         let Some(flight) = self.flight.as_mut() else {
-            return;
+            return false;
         };
         let before = flight.outstanding.up_to(offset).range_mut(..offset);
         let Some((&start, record)) = before.into_iter().next_back() else {
-            return;
+            return false;
         };
         if record.end <= offset {
-            return;
+            return false;
         }
         let mut tail = record.clone();
         let before = record.packets;
@@ -460,6 +461,7 @@ impl Scoreboard {
             flight.to_retransmit.insert(offset);
         }
         flight.outstanding.up_to(offset).insert(offset, tail);
+        true
     }
 
     /// A retransmission stopped at `offset`: the rest of its record counts in segments of what fits
