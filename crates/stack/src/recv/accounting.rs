@@ -167,6 +167,11 @@ impl Buffer {
         !self.is_truesize() || self.window_of(charge) > payload
     }
 
+    /// Less than an eighth is free (Linux `tcp_rmem_pressure`).
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.is_truesize() && self.charged() > self.bytes() - self.bytes() / 8
+    }
+
     /// Measures the ratio on a packet (Linux `tcp_measure_rcv_mss`); whether it changed.
     pub(super) fn measure(&mut self, payload: u32, charge: u32) -> bool {
         if !self.is_truesize() {

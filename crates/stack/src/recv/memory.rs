@@ -30,19 +30,22 @@ impl Receiver {
             // Single bytes cost more memory than they are charged.
             self.collapse(true);
         }
+        let fits = data.is_predicted || self.buffer.fits(charge) || self.prune(data.start, charge);
         // The byte that everything waits for is never dropped while nothing can be read.
-        let is_welcome = data.is_predicted || self.buffer.fits(charge) || self.queue.unread() == 0;
-        if is_welcome || self.prune(data.start, charge) {
+        if fits || self.queue.unread() == 0 {
             return Ok(());
         }
         self.is_out_of_memory = true;
         Err(DropReason::BufferFull)
     }
 
-    /// A bare FIN is taken without memory, but the window is taken back then as for data that is
-    /// refused (Linux `tcp_data_queue`).
-    pub(super) fn note_room_for_fin(&mut self, charge: u32) {
-        self.is_out_of_memory |= self.buffer.is_truesize() && !self.buffer.fits(charge);
+    /// A bare FIN from `start` on is taken without memory, but the window is taken back then, and
+    /// the peer told at once, as for data that is refused (Linux `tcp_data_queue`).
+    pub(super) fn note_room_for_fin(&mut self, start: u64, charge: u32) {
+        if self.buffer.is_truesize() && !self.buffer.fits(charge) && !self.prune(start, charge) {
+            self.is_out_of_memory = true;
+            self.force_ack();
+        }
     }
 
     /// The same as [`Self::make_room`] for data behind a gap.

@@ -309,7 +309,7 @@ impl Receiver {
             return self.refuse(reason);
         }
         if payload_bytes == 0 {
-            self.note_room_for_fin(blocks.charge);
+            self.note_room_for_fin(data.start, blocks.charge);
         }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
@@ -661,7 +661,11 @@ impl Receiver {
             return true;
         }
         let unread = self.queue.unread();
-        let is_full = || self.buffer.is_tight() || self.current_window() <= self.window.segment();
+        let is_full = || {
+            self.buffer.is_tight()
+                || self.buffer.is_nearly_full()
+                || self.current_window() <= self.window.segment()
+        };
         unread > 0 && (unread >= self.buffer.lowat().into() || is_full())
     }
 
