@@ -1,6 +1,6 @@
 //! Walks at random: scripts that nobody wrote. What the application calls and what the peer sends
-//! is drawn, by kind; our stack and the kernel are compared, packet by packet, and in what a program
-//! is told of the connection after each step.
+//! is drawn, by kind; our stack and the kernel are compared, packet by packet, and in what a
+//! program is told of the connection after each step.
 //!
 //! A walk keeps away from the moments at which a timer fires, whose order with what comes in would
 //! be chance on the kernel. It begins with a handshake and draws from what the connection did on
@@ -307,7 +307,7 @@ fn difference(ours: &[Observed], theirs: &[Observed]) -> Option<String> {
     None
 }
 
-/// The fields that differ after the first step after which any does, where the packets are the same.
+/// The fields that differ after the first step after which any does. The packets are the same.
 fn difference_in_fields(ours: &[Observed], theirs: &[Observed]) -> Option<String> {
     known(ours).zip(known(theirs)).find_map(|(one, other)| {
         let state = &one.1[0];

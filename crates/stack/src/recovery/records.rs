@@ -669,8 +669,8 @@ impl Scoreboard {
         }
     }
 
-    /// The peer reneged: what it SACKed counts as unaccounted for again (RFC 2018 section 8). `sent`:
-    /// when the latest of it left.
+    /// The peer reneged: what it SACKed counts as unaccounted for again (RFC 2018 section 8).
+    /// `sent`: when the latest of it left.
     pub(super) fn forget_sacks(&mut self, sent: Instant, segment: u32, state: SentState) {
         let (una, fin_end) = (self.una(), self.fin_end());
         let Some(flight) = self.flight.as_mut() else {
