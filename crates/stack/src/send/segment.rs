@@ -262,6 +262,16 @@ impl Sender {
         }
     }
 
+    /// Where the last short segment ends, for which Nagle's algorithm waits.
+    pub(crate) const fn small_end(&self) -> u64 {
+        self.small_end
+    }
+
+    /// What was sent since then is not waited for.
+    pub(crate) const fn restore_small_end(&mut self, end: u64) {
+        self.small_end = end;
+    }
+
     /// A FIN was retransmitted together with data that is pushed.
     pub(crate) const fn note_pushed_fin(&mut self) {
         self.is_fin_pushed = true;

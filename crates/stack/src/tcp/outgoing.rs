@@ -322,7 +322,12 @@ impl Connection {
         );
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
+            let small_end = self.send.small_end();
             self.on_new_sent(now, shared, &outgoing);
+            if of_window && self.linux().is_some() {
+                // Nagle's algorithm does not wait for it (`tcp_write_wakeup`).
+                self.send.restore_small_end(small_end);
+            }
         }
     }
 
