@@ -338,7 +338,7 @@ impl Receiver {
         }
         self.is_predicting |= self.may_predict();
         let fin = self.reach_fin();
-        if fin && fin_waits {
+        if fin && fin_waits && !data.fin {
             self.acks.set_urgent();
         }
         DataOutcome {

@@ -301,7 +301,10 @@ impl Connection {
                 self.agreed.window_scaling = self.settings.options.window_scaling;
             }
             self.send_syn_ack(now, shared);
-            self.arm_handshake(now, shared, state.retransmits);
+            if self.linux().is_none() {
+                // Linux lets the timeout of the SYN go on.
+                self.arm_handshake(now, shared, state.retransmits);
+            }
             return;
         }
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
