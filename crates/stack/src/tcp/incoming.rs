@@ -329,7 +329,7 @@ impl Connection {
     }
 
     /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`). Returns
-    /// whether nothing is out, so that it is an answer to a probe.
+    /// whether it is an answer to a probe; in Linux any is while nothing is out.
     #[inline(never)]
     fn look_at_held(&mut self) -> bool {
         // What `MSG_MORE` held is ordinary data from now on.
@@ -337,9 +337,10 @@ impl Connection {
         if self.recovery.packets_out() == 0 {
             // The interval of probes and the wait of a cork count from the last answer on
             // (`tcp_ack_probe`).
+            let is_probing = self.timers.due(Timer::Probe).is_some();
             self.timers.stop(Timer::Probe);
             self.send.restart_hold();
-            return true;
+            return self.linux().is_some() || is_probing && self.held.limit() == Limit::PeerWindow;
         }
         false
     }
