@@ -216,6 +216,10 @@ impl Underway {
         Some(ack)
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.acks.clear();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.acks.is_empty()
     }

@@ -237,13 +237,12 @@ impl Analysis {
         let is_looked_at = self.looked_at < self.settings.judged_max.div_ceil(2);
         self.looked_at += usize::from(is_looked_at);
         let interval = is_looked_at.then_some(self.settings.interval);
-        let flow = Flow::new(segment, serial, interval);
         let mut flow = match self.spare.pop() {
-            Some(mut place) => {
-                *place = flow;
-                place
+            Some(mut flow) => {
+                flow.renew(segment, serial, interval);
+                flow
             }
-            None => Box::new(flow),
+            None => Box::new(Flow::new(segment, serial, interval)),
         };
         if self.settings.traced_max > 0 {
             flow.begin_trace();

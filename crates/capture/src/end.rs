@@ -91,6 +91,27 @@ impl End {
         }
     }
 
+    /// The same in the memory of one whose connection is over.
+    pub(crate) fn renew(&mut self) {
+        let Self {
+            sender,
+            near,
+            underway,
+            opening,
+            window,
+            has_stamps,
+            has_fin,
+            is_fin_acked,
+            messages,
+            last,
+        } = self;
+        sender.renew();
+        underway.clear();
+        (*near, *opening, *last) = (Near::default(), Opening::default(), None);
+        (*window, *messages) = (0, 0);
+        (*has_stamps, *has_fin, *is_fin_acked) = (false, false, false);
+    }
+
     /// Whether this is the packet before once more. Where its number does not tell, only one that
     /// no sender repeats so soon is taken for it.
     pub(crate) fn is_twice(&mut self, segment: &Segment) -> bool {

@@ -36,6 +36,11 @@ const SILENT_TURNS: u32 = 4;
 /// A pure ACK that comes so late after the data was held back.
 const DELAYED_ACK: Duration = Duration::from_millis(20);
 
+/// Where the distances of a connection's looks begin.
+const fn first_random(serial: u64) -> u32 {
+    (serial as u32).wrapping_mul(0x9e37_79b9) | 1
+}
+
 /// The looks at one end.
 #[derive(Clone, Debug, Default)]
 struct Looks {
@@ -63,7 +68,9 @@ pub(crate) struct Flow {
     pub(crate) steps_back: u64,
     pub(crate) delayed_acks: [u64; 2],
     pub(crate) is_reset: bool,
+    /// The looks at its ends, or their memory while it `is_looked_at` no more.
     looks: Option<Box<[Looks; 2]>>,
+    is_looked_at: bool,
     /// Data sent by each end, where it is kept.
     traces: Option<Box<[Trace; 2]>>,
     next_look: Instant,
@@ -74,6 +81,15 @@ pub(crate) struct Flow {
     /// Which end sent payload last.
     spoke: Option<usize>,
     is_shaken: bool,
+}
+
+impl Looks {
+    /// Forgets them, but keeps memory for the next ones.
+    fn clear(&mut self) {
+        self.told = Samples::new();
+        self.open.clear();
+        self.busy = None;
+    }
 }
 
 impl Flow {
@@ -92,13 +108,53 @@ impl Flow {
             delayed_acks: [0; 2],
             is_reset: false,
             looks: interval.map(|_| Box::default()),
+            is_looked_at: interval.is_some(),
             traces: None,
             next_look: segment.at,
             interval: interval.unwrap_or_default(),
-            random: (serial as u32).wrapping_mul(0x9e37_79b9) | 1,
+            random: first_random(serial),
             turn: 0,
             spoke: None,
             is_shaken: false,
+        }
+    }
+
+    /// The same in the memory of one that is over.
+    pub(crate) fn renew(&mut self, segment: &Segment, serial: u64, interval: Option<Duration>) {
+        let Self {
+            key,
+            serial: own_serial,
+            ends,
+            first,
+            last,
+            packets,
+            twice,
+            steps_back,
+            delayed_acks,
+            is_reset,
+            looks,
+            is_looked_at,
+            traces,
+            next_look,
+            interval: own_interval,
+            random,
+            turn,
+            spoke,
+            is_shaken,
+        } = self;
+        ends.iter_mut().for_each(End::renew);
+        for looks in looks.iter_mut().flat_map(|both| both.iter_mut()) {
+            looks.clear();
+        }
+        (*is_looked_at, *traces) = (false, None);
+        (*key, *own_serial) = (segment.key, serial);
+        (*first, *last) = (segment.at, segment.at);
+        (*packets, *twice, *steps_back, *delayed_acks) = (0, 0, 0, [0; 2]);
+        (*is_reset, *spoke, *is_shaken) = (false, None, false);
+        (*next_look, *own_interval) = (segment.at, Duration::ZERO);
+        (*random, *turn) = (first_random(serial), 0);
+        if let Some(interval) = interval {
+            self.begin_looks(segment.at, interval);
         }
     }
 
@@ -119,7 +175,7 @@ impl Flow {
     }
 
     pub(crate) const fn is_looked_at(&self) -> bool {
-        self.looks.is_some()
+        self.is_looked_at
     }
 
     /// From now on, what its ends send is kept; see [`Flow::take_trace`].
@@ -158,13 +214,14 @@ impl Flow {
 
     /// From now on it is looked at, with this mean distance.
     pub(crate) fn begin_looks(&mut self, now: Instant, interval: Duration) {
-        self.looks = Some(Box::default());
+        self.looks.get_or_insert_default();
+        self.is_looked_at = true;
         (self.next_look, self.interval) = (now, interval);
     }
 
     /// What was seen at looks is wanted no more.
-    pub(crate) fn drop_looks(&mut self) {
-        self.looks = None;
+    pub(crate) const fn drop_looks(&mut self) {
+        self.is_looked_at = false;
     }
 
     /// A packet of it; looks are taken from `budget`.
@@ -316,7 +373,7 @@ impl Flow {
 
     fn take_ack(&mut self, segment: &Segment) {
         let from = segment.from;
-        let most = if self.looks.is_some() {
+        let most = if self.is_looked_at {
             WAITING_MAX
         } else {
             WAITING_UNSEEN
@@ -358,7 +415,7 @@ impl Flow {
 
     /// Looks at both ends up to a time.
     fn look_until(&mut self, now: Instant, budget: &mut LookBudget) {
-        if self.next_look >= now || self.looks.is_none() {
+        if self.next_look >= now || !self.is_looked_at {
             return;
         }
         let is_idle = |end: &End| end.sender.flight_bytes() == 0;
@@ -412,7 +469,7 @@ impl Flow {
                 (&self.ends[end], &self.ends[1 - end]),
                 looks,
             );
-            let Some(kept) = &mut self.looks else {
+            let Some(kept) = self.looks.as_mut().filter(|_| self.is_looked_at) else {
                 return taken;
             };
             let Looks { open, spare, .. } = &mut kept[end];
@@ -429,7 +486,9 @@ impl Flow {
 
     /// Bounds the looks: over the whole time, at a larger distance.
     fn thin_out(&mut self) {
-        let Some(looks) = &mut self.looks else { return };
+        let Some(looks) = self.looks.as_mut().filter(|_| self.is_looked_at) else {
+            return;
+        };
         let is_small =
             |told: &Samples| told.len() < LOOKS_MAX && told.memory_bytes() < LOOKS_BYTES_MAX;
         if looks.iter().all(|end| is_small(&end.told)) {
@@ -458,7 +517,9 @@ impl Flow {
 
     /// Records the limit of the sender of `end` for the open looks.
     fn tell(&mut self, end: usize, held: &Held) {
-        let Some(looks) = &mut self.looks else { return };
+        let Some(looks) = self.looks.as_mut().filter(|_| self.is_looked_at) else {
+            return;
+        };
         let Looks {
             told,
             open,
@@ -488,7 +549,7 @@ impl Flow {
         let until = if ended { self.last } else { now.max(self.last) };
         self.look_until(until, budget);
         self.deliver(until);
-        if self.looks.is_some() {
+        if self.is_looked_at {
             // The last one is of both.
             self.turn = u32::MAX;
             self.look_at(until, 1);
@@ -496,13 +557,12 @@ impl Flow {
         for end in [0, 1] {
             self.tell_so_far(end, until);
         }
-        let looks = self.looks.take()?;
-        let [low, high] = *looks;
-        let track = |end: usize, looks: Looks| Track {
+        let [low, high] = self.looks.as_deref_mut().filter(|_| self.is_looked_at)?;
+        let track = |end: usize, looks: &mut Looks| Track {
             key: self.key.of_end(end),
             cookie: 2 * self.serial + end as u64,
             owners: Vec::new(),
-            samples: looks.told,
+            samples: core::mem::take(&mut looks.told),
             ended,
             interface: None,
             options_error: None,

@@ -30,6 +30,16 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
+    /// Forgets all of them, but keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        let mut kept = core::mem::take(&mut self.kept);
+        kept.clear();
+        *self = Self {
+            kept,
+            ..Self::default()
+        };
+    }
+
     /// A packet took this `time` until its ACK; round trips take `rtt` in the mean.
     pub(crate) fn note(&mut self, now: Instant, time: Duration, rtt: Duration) {
         if self.kept_at.is_some_and(|last| now.since(last) < rtt) {

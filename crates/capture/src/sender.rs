@@ -224,6 +224,21 @@ impl Sender {
         }
     }
 
+    /// The same in the memory of one that is over.
+    pub(crate) fn renew(&mut self) {
+        let mut runs = core::mem::take(&mut self.runs);
+        runs.clear();
+        let mut gaps = self.gaps.take();
+        if let Some(gaps) = &mut gaps {
+            gaps.clear();
+        }
+        *self = Self {
+            runs,
+            gaps,
+            ..Self::new()
+        };
+    }
+
     /// The sequence numbers begin at `seq`, with the SYN of a new connection or in the middle.
     pub(crate) fn begin(&mut self, seq: u32) {
         if !self.begun {
