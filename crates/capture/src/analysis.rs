@@ -229,6 +229,8 @@ impl Analysis {
         }
     }
 
+    /// Apart from what each packet passes through, which is one function that way.
+    #[inline(never)]
     fn open(&mut self, segment: &Segment) -> u32 {
         self.make_room(segment.at);
         let serial = self.serial;
