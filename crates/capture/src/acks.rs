@@ -75,7 +75,7 @@ impl Near {
 
     /// From the capture to the end and back, as things are at `now`.
     pub(crate) fn delay_nanos(&self, now: Instant) -> u64 {
-        let min = self.min.unwrap_or(0);
+        let Some(min) = self.min else { return 0 };
         let is_fresh = |nanos: u64| now.nanos_since(self.measured) < nanos.saturating_mul(4);
         if let Some(queued) = self.queued().filter(|queued| is_fresh(*queued)) {
             return queued;
@@ -83,7 +83,10 @@ impl Near {
         if min < HERE_NANOS {
             return 0;
         }
-        let recent = self.recent.into_iter().flatten().min();
+        let recent = match self.recent {
+            [Some(present), Some(before)] => Some(present.min(before)),
+            [present, before] => present.or(before),
+        };
         let recent = recent.filter(|recent| is_fresh(*recent));
         recent.unwrap_or(min).min(min.saturating_mul(QUEUED_MAX))
     }
@@ -99,9 +102,12 @@ impl Near {
     /// How long it took last, where that is a long queue between the end and the capture: what left
     /// before, and came after, shows that no window held it back.
     fn queued(&self) -> Option<u64> {
+        let latest = self.latest?;
+        if self.shown < latest / 2 {
+            return None;
+        }
         let most = self.min?.saturating_mul(QUEUED_TIMES).max(QUEUED_NANOS);
-        let latest = self.latest.filter(|latest| *latest > most)?;
-        (self.shown >= latest / 2).then_some(latest)
+        (latest > most).then_some(latest)
     }
 
     /// Whether its packets say which ones of the other end it has.
@@ -186,34 +192,50 @@ impl Underway {
         first.map(|(_, ack)| ack)
     }
 
-    /// The next that has arrived by `now`, `delay_nanos` after the capture saw it.
-    pub(crate) fn arrived(&mut self, now: Instant, delay_nanos: u64) -> Option<Ack> {
-        let (_, ack) = self.acks.front()?;
-        let at = ack.at.after_nanos(delay_nanos);
-        if at > now {
-            return None;
-        }
-        self.pop().map(|ack| Ack { at, ..ack })
+    /// Gives `take` those that have arrived by `now`, `delay_nanos` after the capture saw them.
+    pub(crate) fn arrive(&mut self, now: Instant, delay_nanos: u64, take: impl FnMut(&Ack)) {
+        let arrival = |_: Option<u32>, ack: &Ack| {
+            let at = ack.at.after_nanos(delay_nanos);
+            (at <= now).then_some(at)
+        };
+        self.hand_over(arrival, take);
     }
 
-    /// The next that has arrived because the end says so at `now`. Several have one timestamp: what
-    /// the capture saw less than `least_nanos` ago cannot be there yet.
-    pub(crate) fn proven(&mut self, now: Instant, echo: u32, least_nanos: u64) -> Option<Ack> {
-        let (stamp, ack) = self.acks.front()?;
-        if is_before(echo, (*stamp)?) || now.nanos_since(ack.at) < least_nanos {
-            return None;
-        }
-        self.pop().map(|ack| Ack { at: now, ..ack })
+    /// ... those that have arrived because the end says so at `now`. Several have one timestamp:
+    /// what the capture saw less than `least_nanos` ago cannot be there yet.
+    pub(crate) fn prove(
+        &mut self,
+        now: Instant,
+        echo: u32,
+        least_nanos: u64,
+        take: impl FnMut(&Ack),
+    ) {
+        let arrival = |stamp: Option<u32>, ack: &Ack| {
+            let is_echoed = stamp.is_some_and(|stamp| !is_before(echo, stamp));
+            (is_echoed && now.nanos_since(ack.at) >= least_nanos).then_some(now)
+        };
+        self.hand_over(arrival, take);
     }
 
-    /// Takes out the oldest. The next one comes to the same place in memory as often as can be,
-    /// so that it is in a cache.
-    fn pop(&mut self) -> Option<Ack> {
-        let (_, ack) = self.acks.pop_front()?;
-        if self.acks.is_empty() {
-            self.acks.clear();
+    /// Takes out the oldest as long as `arrival` says when they came, and hands them over in their
+    /// place. The next one comes to the same place in memory as often as can be, so that it is in a
+    /// cache.
+    fn hand_over(
+        &mut self,
+        arrival: impl Fn(Option<u32>, &Ack) -> Option<Instant>,
+        mut take: impl FnMut(&Ack),
+    ) {
+        while let Some((stamp, ack)) = self.acks.front_mut() {
+            let Some(at) = arrival(*stamp, ack) else {
+                return;
+            };
+            ack.at = at;
+            take(ack);
+            self.acks.pop_front();
+            if self.acks.is_empty() {
+                self.acks.clear();
+            }
         }
-        Some(ack)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -229,6 +229,8 @@ impl Analysis {
         }
     }
 
+    /// Apart from what each packet passes through, which is one function that way.
+    #[inline(never)]
     fn open(&mut self, segment: &Segment) -> u32 {
         self.make_room(segment.at);
         let serial = self.serial;
@@ -512,11 +514,17 @@ fn is_of_one_device(done: &BTreeMap<Rank, Box<Done>>) -> bool {
 
 /// The ends of all connections, in the order in which these appeared.
 fn tracks_of(done: BTreeMap<Rank, Box<Done>>) -> Vec<Track> {
-    let mut tracks: Vec<Track> = match is_of_one_device(&done) {
-        true => done.into_values().flat_map(|done| done.tracks).collect(),
-        false => from_the_nearest(done.into_values().map(|done| *done)),
-    };
-    tracks.sort_unstable_by_key(|track| track.cookie);
+    if !is_of_one_device(&done) {
+        let mut tracks = from_the_nearest(done.into_values().map(|done| *done));
+        tracks.sort_unstable_by_key(|track| track.cookie);
+        return tracks;
+    }
+    let mut done: Vec<(Rank, Box<Done>)> = done.into_iter().collect();
+    done.sort_unstable_by_key(|&((_, Reverse(serial)), _)| serial);
+    let mut tracks = Vec::with_capacity(2 * done.len());
+    for (_, done) in done {
+        tracks.extend(done.tracks);
+    }
     tracks
 }
 

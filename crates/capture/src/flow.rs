@@ -269,9 +269,10 @@ impl Flow {
                 continue;
             }
             let delay = end.near.delay_nanos(now);
-            while let Some(ack) = end.underway.arrived(now, delay) {
-                end.sender.on_ack(&ack);
-            }
+            let End {
+                underway, sender, ..
+            } = end;
+            underway.arrive(now, delay, |ack| sender.on_ack(ack));
         }
     }
 
@@ -289,9 +290,10 @@ impl Flow {
             };
             own.near.heard(segment.at, echo, answer);
             let least = own.near.min_nanos().unwrap_or(0);
-            while let Some(ack) = own.underway.proven(segment.at, echo, least) {
-                own.sender.on_ack(&ack);
-            }
+            let End {
+                underway, sender, ..
+            } = own;
+            underway.prove(segment.at, echo, least, |ack| sender.on_ack(ack));
         }
         other
             .near

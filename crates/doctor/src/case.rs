@@ -5,6 +5,7 @@ mod place;
 mod timelines;
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Cases<'r> {
     /// One for each track.
     facts: Vec<Facts>,
     timelines: Timelines,
-    by_key: BTreeMap<FlowKey, usize>,
+    by_key: BTreeMap<ByPorts, usize>,
     by_hosts: BTreeMap<(IpAddr, IpAddr), Between>,
     /// For each process, the first of its connections that carry data, at most three: enough to
     /// find one that is neither a given connection nor its other end.
@@ -55,6 +56,24 @@ pub struct Cases<'r> {
     elsewhere: Option<&'r Cases<'r>>,
     /// The latest result.
     beside: RefCell<Option<Arc<Beside>>>,
+}
+
+/// The two ends in the order of their ports, which tell nearly all connections of a host apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ByPorts(FlowKey);
+
+impl Ord for ByPorts {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let ports = |key: &FlowKey| (key.local.port(), key.remote.port());
+        let by_ports = ports(&self.0).cmp(&ports(&other.0));
+        by_ports.then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for ByPorts {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Connections between two hosts that may be regarded beside one of a certain process.
@@ -152,7 +171,7 @@ impl<'r> Cases<'r> {
                 note(cases.hearing.entry(hosts).or_default(), index);
             }
             cases.facts.push(facts);
-            cases.by_key.insert(track.key, index);
+            cases.by_key.insert(ByPorts(track.key), index);
             let between = cases.by_hosts.entry(hosts).or_default();
             match track.ended {
                 true => between.ended.push(index),
@@ -213,18 +232,19 @@ impl<'r> Cases<'r> {
     /// The connection that is `key` here or elsewhere, and the cases that it is in.
     #[must_use]
     pub fn find(&self, key: FlowKey) -> Option<(&Self, &'r Track)> {
-        let here = self.by_key.get(&key);
+        let here = self.by_key.get(&ByPorts(key));
         if let Some(&index) = here {
             return Some((self, &self.tracks[index]));
         }
         let elsewhere = self.elsewhere?;
-        let &index = elsewhere.by_key.get(&key)?;
+        let &index = elsewhere.by_key.get(&ByPorts(key))?;
         Some((elsewhere, &elsewhere.tracks[index]))
     }
 
     /// The socket at the other end, where it is in the same namespace.
     fn partner(&self, index: usize) -> Option<usize> {
-        let other = *self.by_key.get(&self.tracks[index].key.reversed())?;
+        let key = self.tracks[index].key.reversed();
+        let other = *self.by_key.get(&ByPorts(key))?;
         (other != index).then_some(other)
     }
 
@@ -500,7 +520,8 @@ impl<'r> Cases<'r> {
             return Some((self, other));
         }
         let elsewhere = self.elsewhere?;
-        let other = elsewhere.by_key.get(&self.tracks[index].key.reversed())?;
+        let key = self.tracks[index].key.reversed();
+        let other = elsewhere.by_key.get(&ByPorts(key))?;
         Some((elsewhere, *other))
     }
 }

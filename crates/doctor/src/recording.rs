@@ -40,9 +40,7 @@ impl Recording {
     #[must_use]
     pub fn first_look(&self) -> Option<Instant> {
         let tracks = self.flows.iter();
-        tracks
-            .filter_map(|track| Some(track.samples.first()?.at))
-            .min()
+        tracks.filter_map(|track| track.samples.began()).min()
     }
 
     /// Both recordings joined; `later` was made afterwards in the same namespace.
@@ -104,7 +102,7 @@ impl Track {
     /// are not counted then, which are few; of one that was there all its past would be.
     #[must_use]
     pub fn was_open_at(&self, first_look: Option<Instant>) -> bool {
-        let first = self.samples.first().map(|first| first.at);
+        let first = self.samples.began();
         first
             .zip(first_look)
             .is_some_and(|(first, look)| first <= look + LOOK_LASTS)

@@ -32,6 +32,8 @@ pub struct Samples {
     changes: Vec<u8>,
     /// How many are packed.
     packed: usize,
+    /// The time of the first of these: to ask it of thousands of connections takes longer.
+    began: Instant,
     /// The newest that is packed.
     before: Option<Arc<FlowSample>>,
     /// The newest of all, which may still be replaced.
@@ -129,6 +131,15 @@ impl Samples {
         first.or(self.last.as_ref()).map(|sample| &**sample)
     }
 
+    /// When the oldest was taken.
+    #[must_use]
+    pub fn began(&self) -> Option<Instant> {
+        match self.packed {
+            0 => self.last().map(|last| last.at),
+            _ => Some(self.began),
+        }
+    }
+
     /// The newest.
     #[must_use]
     pub fn last(&self) -> Option<&FlowSample> {
@@ -167,20 +178,22 @@ impl Samples {
         whole.chain(self.last())
     }
 
-    /// Shows all of them, oldest first, one after the other in the same memory.
+    /// Shows all of them, oldest first, those that are not whole in the same memory.
     pub fn each(&self, mut take: impl FnMut(&FlowSample)) {
         let mut whole = self.whole.iter().peekable();
         let mut changes = &self.changes[..];
-        let mut sample: Option<FlowSample> = None;
+        let mut changed: Option<FlowSample> = None;
+        let mut newest_whole: Option<&FlowSample> = None;
         for index in 0..self.packed {
             if let Some(next) = whole.next_if(|whole| whole.index == index) {
-                sample = Some(FlowSample::clone(&next.sample));
-            } else if let Some(sample) = &mut sample {
-                take_changes(sample, &mut changes);
+                (changed, newest_whole) = (None, Some(&*next.sample));
+                take(&next.sample);
+                continue;
             }
-            if let Some(sample) = &sample {
-                take(sample);
-            }
+            let Some(whole) = newest_whole else { continue };
+            let sample = changed.get_or_insert_with(|| whole.clone());
+            take_changes(sample, &mut changes);
+            take(sample);
         }
         if let Some(last) = self.last() {
             take(last);
@@ -216,6 +229,9 @@ impl Samples {
 
     /// Gives back the one that was packed before.
     fn pack(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
+        if self.packed == 0 {
+            self.began = sample.at;
+        }
         let length = self.changes.len();
         let follows = self
             .before
@@ -570,6 +586,7 @@ mod tests {
         packed.each(|sample| shown.push(sample.clone()));
         assert_eq!(shown, samples);
         assert_eq!(packed.first(), samples.first());
+        assert_eq!(packed.began(), samples.first().map(|first| first.at));
         assert_eq!(packed.last(), samples.last());
         packed
     }
