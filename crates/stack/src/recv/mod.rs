@@ -537,6 +537,11 @@ impl Receiver {
         self.window.left(self.next())
     }
 
+    /// Guess of the payload of the peer's full segments.
+    pub(crate) const fn rcv_mss(&self) -> u32 {
+        self.window.segment()
+    }
+
     /// The window that was offered last, whatever has arrived since (Linux `rcv_wnd`).
     pub(crate) const fn offered_window(&self) -> u32 {
         self.window.offered()

@@ -50,7 +50,7 @@ pub(crate) struct DataInput<'a> {
     pub(crate) payload: &'a mut Payload,
     /// Payload of each segment of a chain (`gso_size`), or the length.
     pub(crate) segment_bytes: u32,
-    /// Bytes of the options in its header.
+    /// Bytes of the options in its header; they matter of a segment that is shorter than others.
     pub(crate) option_bytes: u32,
     /// PSH is set.
     pub(crate) push: bool,

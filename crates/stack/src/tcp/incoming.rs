@@ -565,7 +565,10 @@ impl Connection {
                 start,
                 payload: &mut segment.payload,
                 segment_bytes,
-                option_bytes: segment.options.bytes(),
+                option_bytes: match segment_bytes < self.recv.rcv_mss() {
+                    true => segment.options.bytes(),
+                    false => 0,
+                },
                 push,
                 fin,
                 is_predicted,
