@@ -1,19 +1,22 @@
 """Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: beanstalkd,
-Tarantool, apt-cacher-ng, Vert.x, socket.io, TigerVNC, x11perf, p910nd, Arrow Flight, pymodbus.
+Tarantool, apt-cacher-ng, Vert.x, socket.io, TigerVNC, x11perf, p910nd, Arrow Flight, pymodbus,
+ClickHouse, asyncssh, nodemailer, Aedes, Exim, H2, Dask, ngIRCd, pproxy.
 
-Labels were written down before any of them was run. `$JARS` has Vert.x's jars, `$NODE_PATH` socket.io,
-and `$FITPY` is a Python with pyarrow and pymodbus.
+Labels were written down before any of them was run. `$JARS` has the jars of Vert.x and H2,
+`$NODE_PATH` the packages for Node, and `$FITPY` is a Python with those for Python.
 """
 
-from commands import FILES
+from commands import FILES, NGINX
 from fitting import alone, kept
 from further import from_client
 from model import *
+from services import POLICE
 
 MINE = "$H/programs_latest"
 LATEST = f"$FITPY {MINE}/latest.py"
 BY_TURNS = ("round-trip-bound", "app-limited", "application-thinks")
 VERTX = (("server", f"javac -d $W -cp \"$JARS/*\" {MINE}/Vertx.java"),)
+ROWS = (("server", f"javac -d $W -cp \"$JARS/*\" {MINE}/Rows.java"),)
 ACNG = (("server", "mkdir acng && chmod 777 acng"),)
 APT_CACHER = (("server", "exec apt-cacher-ng -c /etc/apt-cacher-ng ForeGround=1 Port=5000 "
                          "CacheDir=$W/acng LogDir=$W/acng PidFile=$W/acng/pid SocketPath=$W/acng/s "
@@ -102,6 +105,133 @@ TABLE = [
         why="registers are read one time after the other: one round trip each",
     )),
 ]
-CONFIGS = {}
+# Written when the ten above had been run, with rules as they were, and before any of these was run.
+AGAIN = [
+    (kept("server", "clickhouse-serv", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.4, 8), Situation(
+        "fifth-again-clickhouse", program="clickhouse", rate="60mbit", rtt="50ms", prepare=(
+            ("server", "mkdir ch"), sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304")),
+        server=(("server", "exec clickhouse-server --config-file=$W/fifth-clickhouse.xml"),), settle=6,
+        client=from_client("sh -c 'exec clickhouse-client --host $S --port 5000 --compression=0 "
+                           "--query \"select number from system.numbers\" > /dev/null'"), warm_up=7,
+        why="all numbers there are, as fast as they go; tcp_wmem[2] is 96 KiB, the BDP 375 kB",
+    )),
+    (kept("server", "python", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fifth-again-sftp-bloat", program="asyncssh", rate="8mbit", rtt="25ms", queue="500p",
+        prepare=FILES, server=(("server", f"exec {LATEST} sftp 5000 $W"),), settle=3,
+        client=from_client(f"{LATEST} fetches $S 5000 big"), warm_up=12, look=8,
+        why="SFTP asks for 2 MB ahead, which fills a queue of 0.75 s, under CUBIC",
+    )),
+    (kept("client", "node", {"random-loss"}, "congestion", 1.5, 12), Situation(
+        "fifth-again-mail-loss", program="nodemailer", rate="30mbit", rtt="50ms", queue="300p",
+        path=("--loss", "0.4%"), server=(("server", f"exec node {MINE}/mail.js serve 5000"),),
+        settle=2, client=from_client(f"node {MINE}/mail.js send $S 5000 8000000000"), warm_up=8,
+        look=8, why="one long mail; 0.4 % random loss leave CUBIC 4 to 8 of 30 Mbit/s",
+    )),
+    (kept("client", "node", {"slow-start-after-idle"}, "net.ipv4.tcp_slow_start_after_idle", 1.2, 6),
+     Situation(
+        "fifth-again-mqtt-bursts", program="aedes", rate="80mbit", rtt="100ms",
+        server=(("server", f"exec node {MINE}/mqtt.js serve 5000"),), settle=2,
+        client=from_client(f"node {MINE}/mqtt.js send mqtt://$S:5000 400000 1500 1"), warm_up=9,
+        look=14, why="MQTT messages of 400 kB, each 1.5 s after the one before was acknowledged: the "
+                     "window restarts",
+    )),
+    (kept("server", "java", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fifth-again-vertx-new", program="vertx", rate="200mbit", rtt="100ms", prepare=VERTX,
+        server=vertx(140000, 0), settle=3, client=3 * from_client(
+            "sh -c 'while :; do curl -so /dev/null http://$S:5000/; done'"), warm_up=5, look=8,
+        why="three clients, of which each opens a connection for each page of 140 kB",
+    )),
+    # Nothing on the observed host helps.
+    (alone("client", "python", "peer-window", "rcvbuf-locked", "tcp-rmem-max-cap", ending=(
+        "nothing-to-improve", "no-setting-helps", "out-of-reach")), Situation(
+        "fifth-again-exim-window", program="exim", rate="60mbit", rtt="60ms", prepare=(
+            ("server", "mkdir spool"), sysctl("server", "net.ipv4.tcp_rmem=4096 32768 65536")),
+        server=(("server", "exec exim4 -bdf -C $W/fifth-exim.conf"),), settle=2,
+        client=from_client(f"{LATEST} mails $S 5000 20000000 yes"), warm_up=7, look=8,
+        why="the host that takes mails of 20 MB has a tcp_rmem[2] of 64 KiB; the BDP is 450 kB",
+    )),
+    (alone("client", "java", "round-trip-bound", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fifth-again-h2-inserts", program="h2", rate="100mbit", rtt="20ms", prepare=ROWS,
+        server=(("server", "exec java -cp \"$W:$JARS/*\" Rows serve 5000 $W"),), settle=3,
+        client=from_client("java -cp \"$W:$JARS/*\" Rows insert $S 5000"), warm_up=6,
+        why="one row after the other: a round trip each",
+    )),
+    (alone("client", "python", "path-full"), Situation(
+        "fifth-again-dask-full", program="dask", rate="20mbit", rtt="40ms", server=(
+            ("client", "exec $(dirname $FITPY)/dask scheduler --host $C --port 8786 --no-dashboard"),
+            ("server", "sleep 3; exec $(dirname $FITPY)/dask worker tcp://$C:8786 --no-nanny "
+                       "--nthreads 1 --no-dashboard")), settle=6,
+        client=from_client(f"{LATEST} results tcp://$C:8786 40000000"), warm_up=9, look=8,
+        why="results of 40 MB, one after the other, fill 20 Mbit/s, seen from who takes them",
+    )),
+    (alone("server", "ngircd", "app-limited", "idle", "application-thinks", "paced", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fifth-again-irc-chat", program="ngircd", rate="20mbit", rtt="50ms",
+        server=(("server", "exec ngircd -n -f $W/fifth-ngircd.conf"),), settle=2,
+        client=from_client(f"{LATEST} chat $S 5000 0.3"), warm_up=6,
+        why="one says a line of 100 bytes three times a second, and another hears it",
+    )),
+    (alone("server", "pproxy", "policed", "path-full", ending=(
+        "nothing-to-improve", "not-distinguishable")), Situation(
+        "fifth-again-pproxy-policed", program="pproxy", rate="100mbit", rtt="30ms", prepare=(
+            *FILES, ("client", POLICE.format(dev="lab0", rate="1500 kbytes/second",
+                                             burst="50 kbytes"))),
+        server=(*NGINX, ("server", "exec $(dirname $FITPY)/pproxy -l http+socks5://0.0.0.0:5000")),
+        settle=2, client=from_client("curl -so /dev/null --socks5 $S:5000 http://127.0.0.1/big"),
+        warm_up=8, look=8, why="what exceeds 12 Mbit/s is dropped on arrival, behind a proxy",
+    )),
+]
+TABLE = [*TABLE, *AGAIN]
+CONFIGS = {
+    "fifth-clickhouse.xml": """
+<yandex>
+  <logger><level>warning</level><console>1</console></logger>
+  <tcp_port>5000</tcp_port><listen_host>0.0.0.0</listen_host>
+  <path>@W@/ch/</path><tmp_path>@W@/ch/tmp/</tmp_path><mark_cache_size>100000000</mark_cache_size>
+  <users><default><password></password><networks><ip>::/0</ip></networks>
+    <profile>default</profile><quota>default</quota></default></users>
+  <profiles><default/></profiles><quotas><default/></quotas>
+  <users_config>@W@/fifth-clickhouse.xml</users_config>
+  <default_profile>default</default_profile><default_database>default</default_database>
+</yandex>
+""".lstrip(),
+    "fifth-exim.conf": """
+primary_hostname = x.test
+daemon_smtp_ports = 5000
+local_interfaces = 0.0.0.0
+spool_directory = @W@/spool
+exim_user = root
+exim_group = root
+never_users =
+acl_smtp_rcpt = accept
+acl_smtp_data = drops
+message_size_limit = 100M
+smtp_accept_max_per_connection = 0
+host_lookup =
+rfc1413_query_timeout = 0s
+log_file_path = :syslog
+begin acl
+accept:
+  accept
+drops:
+  discard
+""".lstrip(),
+    "fifth-ngircd.conf": """
+[Global]
+Name = irc.x.test
+Info = x
+Listen = 0.0.0.0
+Ports = 5000
+ServerUID = nobody
+[Limits]
+MaxConnectionsIP = 0
+MaxPenaltyTime = 0
+[Options]
+DNS = no
+Ident = no
+PAM = no
+""".lstrip(),
+}
 FITS = {situation.name: label for label, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]

@@ -107,5 +107,110 @@ def polls(host, port, pause):
         time.sleep(float(pause))
 
 
+def results(address, bytes):
+    """Takes one result of so many bytes after the other from a Dask cluster."""
+    import distributed
+
+    cluster = distributed.Client(address)
+    while True:
+        cluster.submit(os.urandom, int(bytes), pure=False).result()
+
+
+def pyro(port, seconds, bytes):
+    """Pyro5 answers each call after so many seconds."""
+    import Pyro5.api
+
+    @Pyro5.api.expose
+    class Work:
+        def get(self):
+            time.sleep(float(seconds))
+            return "x" * int(bytes)
+
+    daemon = Pyro5.api.Daemon(host="0.0.0.0", port=int(port))
+    daemon.register(Work, "work")
+    daemon.requestLoop()
+
+
+def calls(host, port):
+    """One call of Pyro5 after the other."""
+    import Pyro5.api
+
+    work = Pyro5.api.Proxy(f"PYRO:work@{host}:{port}")
+    while True:
+        work.get()
+
+
+def sftp(port, folder):
+    """asyncssh serves files; anyone may come."""
+    import asyncio
+
+    import asyncssh
+
+    class Server(asyncssh.SSHServer):
+        def begin_auth(self, username):
+            return False
+
+    async def serve():
+        await asyncssh.listen("", int(port), server_factory=Server, sftp_factory=True,
+                              server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")])
+        await asyncio.get_running_loop().create_future()
+
+    os.chdir(folder)
+    asyncio.run(serve())
+
+
+def fetches(host, port, name):
+    """asyncssh takes one file."""
+    import asyncio
+
+    import asyncssh
+
+    async def fetch():
+        async with asyncssh.connect(host, int(port), known_hosts=None, username="joe") as wire:
+            async with wire.start_sftp_client() as files:
+                await files.get(name, "/dev/null")
+
+    asyncio.run(fetch())
+
+
+def mails(host, port, bytes, kept):
+    """One mail after the other; on one connection, or each on its own."""
+    import smtplib
+
+    text = "Subject: x\r\n\r\n" + ("x" * 70 + "\r\n") * (int(bytes) // 72)
+    relay = smtplib.SMTP(host, int(port))
+    while True:
+        try:
+            relay.sendmail("a@x.test", ["b@x.test"], text)
+        except smtplib.SMTPDataError:
+            pass
+        if kept == "no":
+            relay.quit()
+            relay = smtplib.SMTP(host, int(port))
+
+
+def chat(host, port, pause):
+    """Two of IRC: the one says a line each so many seconds, the other hears it."""
+    both = [socket.create_connection((host, int(port))) for _ in range(2)]
+    for number, wire in enumerate(both):
+        wire.sendall(f"NICK n{number}\r\nUSER n{number} 0 * :x\r\n".encode())
+    time.sleep(2)
+    for wire in both:
+        wire.sendall(b"JOIN #room\r\n")
+    while True:
+        both[0].sendall(b"PRIVMSG #room :" + b"x" * 100 + b"\r\n")
+        for wire in both:
+            wire.setblocking(False)
+            try:
+                heard = wire.recv(65536)
+                if b"PING" in heard:
+                    wire.setblocking(True)
+                    wire.sendall(b"PONG" + heard.split(b"PING")[1].split(b"\r\n")[0] + b"\r\n")
+            except BlockingIOError:
+                pass
+            wire.setblocking(True)
+        time.sleep(float(pause))
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])
