@@ -1,12 +1,12 @@
 """Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: beanstalkd,
 Tarantool, apt-cacher-ng, Vert.x, socket.io, TigerVNC, x11perf, p910nd, Arrow Flight, pymodbus,
-ClickHouse, asyncssh, nodemailer, Aedes, Exim, H2, Dask, ngIRCd, pproxy.
+ClickHouse, asyncssh, nodemailer, Aedes, Exim, H2, Dask, ngIRCd, pproxy, Unison, Borg.
 
 Labels were written down before any of them was run. `$JARS` has the jars of Vert.x and H2,
 `$NODE_PATH` the packages for Node, and `$FITPY` is a Python with those for Python.
 """
 
-from commands import FILES, NGINX
+from commands import FILES, NGINX, SSHD
 from fitting import alone, kept
 from further import from_client
 from model import *
@@ -183,6 +183,90 @@ AGAIN = [
     )),
 ]
 TABLE = [*TABLE, *AGAIN]
+# Written before any of these was run, when eight of the ten above had been.
+LAST = [
+    (kept("server", "apt-cacher", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fifth-last-acng-new", program="apt-cacher-ng", rate="100mbit", rtt="80ms", prepare=(
+            *ACNG, ("server", "head -c 130000 /dev/urandom > part")), server=APT_CACHER, settle=2,
+        client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:5000/files/part; done'"),
+        warm_up=4, look=8, why="packages of 130 kB on new connections take four round trips with 10 "
+                               "segments",
+    )),
+    (kept("client", "clickhouse-clie", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fifth-last-clickhouse-insert", program="clickhouse", rate="8mbit", rtt="25ms", queue="500p",
+        prepare=(("server", "mkdir ch"),),
+        server=(("server", "exec clickhouse-server --config-file=$W/fifth-clickhouse.xml"),
+                ("server", "sleep 5; clickhouse-client --port 5000 --query 'create table t (n UInt64) "
+                           "engine = Null'")), settle=8,
+        client=from_client("sh -c 'yes 12345678901 | clickhouse-client --host $S --port 5000 "
+                           "--compression=0 --query \"insert into t format TabSeparated\"'"),
+        warm_up=12, look=8, why="rows as fast as they go fill a queue of 0.75 s, under CUBIC",
+    )),
+    (kept("server", "Xtigervnc", {"random-loss"}, "congestion", 1.3, 12), Situation(
+        "fifth-last-vnc-loss", program="tigervnc", rate="40mbit", rtt="40ms", queue="300p",
+        path=("--loss", "0.4%"),
+        server=(("server", "exec Xtigervnc :77 -rfbport 5000 -SecurityTypes None "
+                           "-geometry 1600x1200 -depth 24"),), settle=2,
+        client=from_client(f"{LATEST} viewer $S 5000"), warm_up=8, look=8,
+        why="screens of 7.7 MB; 0.4 % random loss leave CUBIC 5 to 10 of 40 Mbit/s",
+    )),
+    (kept("server", "java", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.3, 8), Situation(
+        "fifth-last-h2-select", program="h2", rate="60mbit", rtt="50ms", prepare=(
+            *ROWS, sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304")),
+        server=(("server", "exec java -cp \"$W:$JARS/*\" Rows serve 5000 $W"),), settle=3,
+        client=from_client("java -cp \"$W:$JARS/*\" Rows select $S 5000"), warm_up=12, look=8,
+        why="1000 rows of 20 kB are fetched at a time; tcp_wmem[2] is 96 KiB, the BDP 375 kB",
+    )),
+    # Nothing on the observed host helps.
+    (alone("client", "x11perf", "round-trip-bound", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fifth-last-x11perf-sync", program="x11perf", rate="100mbit", rtt="20ms", server=(
+            ("server", "exec Xvfb :78 -listen tcp -ac -screen 0 800x600x24"),), settle=2,
+        client=from_client("x11perf -display $S:78 -sync -dot -time 600 -repeat 1"), warm_up=14,
+        why="an answer is waited for after each dot",
+    )),
+    (alone("client", "ssh", "app-limited", "paced"), Situation(
+        "fifth-last-borg-rate", program="borg", rate="50mbit", rtt="30ms", prepare=(
+            *SSHD, ("client", "head -c 400000000 /dev/urandom > data")),
+        server=(("server", "exec /usr/sbin/sshd -De -f $W/sshd_config"),), settle=1,
+        client=from_client("sh -c 'export HOME=$W BORG_RSH=\"ssh -F $W/ssh_config\" "
+                           "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes; "
+                           "borg init -e none ssh://$S/$W/repo; exec borg create --upload-ratelimit 700 "
+                           "-C none ssh://$S/$W/repo::a data'"), warm_up=12, look=8,
+        why="a backup may upload 700 KiB/s, 6 of 50 Mbit/s",
+    )),
+    (alone("server", "python", "app-limited", "application-thinks", "slow-reader", "paced",
+           "round-trip-bound"), Situation(
+        "fifth-last-flight-slow", program="arrow-flight", rate="50mbit", rtt="20ms",
+        server=(("server", f"exec {LATEST} flight 5000 8000"),), settle=3,
+        client=from_client(f"{LATEST} flies $S 5000 0.1"), warm_up=10, look=8,
+        why="a batch of 64 kB is taken each 0.1 s: gRPC's window, or TCP's, waits for the reader",
+    )),
+    (alone("server", "java", "rcvbuf-locked", ending=("out-of-reach", "no-setting-helps")), Situation(
+        "fifth-last-vertx-rcvbuf", program="vertx", rate="40mbit", rtt="40ms",
+        prepare=(*VERTX, ("client", "truncate -s 8G up")), server=(
+            ("server", "exec java -cp \"$W:$JARS/*\" Vertx 5000 100 0 16384"),), settle=3,
+        client=from_client("curl -so /dev/null -H Expect: -T up http://$S:5000/"), warm_up=6,
+        why="setReceiveBufferSize(16384) of the listener: some 5 of 40 Mbit/s; only another setting "
+            "of Vert.x helps",
+    )),
+    (alone("client", "unison", "path-full"), Situation(
+        "fifth-last-unison-full", program="unison", rate="20mbit", rtt="30ms", prepare=(
+            ("client", "mkdir one && head -c 900000000 /dev/urandom > one/big"),
+            ("server", "mkdir two")),
+        server=(("server", "export HOME=$W/two; exec unison -socket 5000"),), settle=1,
+        client=from_client("sh -c 'export HOME=$W/one; exec unison -batch -auto -ignorearchives "
+                           "one socket://$S:5000/two/copy'"), warm_up=16, look=8,
+        why="one large file is copied as fast as 20 Mbit/s take it",
+    )),
+    (alone("server", "node", "app-limited", "application-thinks", "idle", "paced", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fifth-last-socketio-small", program="socket.io", rate="80mbit", rtt="100ms",
+        server=socket_io(10000, 2000), settle=2, client=HEARS, warm_up=9, look=14,
+        why="10 kB each 2 s: the window restarts, and ten segments suffice",
+    )),
+]
+TABLE = [*TABLE, *LAST]
 CONFIGS = {
     "fifth-clickhouse.xml": """
 <yandex>

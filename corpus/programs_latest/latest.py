@@ -168,7 +168,7 @@ def fetches(host, port, name):
     async def fetch():
         async with asyncssh.connect(host, int(port), known_hosts=None, username="joe") as wire:
             async with wire.start_sftp_client() as files:
-                await files.get(name, "/dev/null")
+                await files.get(name, "/dev/null", sparse=False)
 
     asyncio.run(fetch())
 
