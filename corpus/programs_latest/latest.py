@@ -111,7 +111,7 @@ def results(address, bytes):
     """Takes one result of so many bytes after the other from a Dask cluster."""
     import distributed
 
-    cluster = distributed.Client(address)
+    cluster = distributed.Client(address, direct_to_workers=True)
     while True:
         cluster.submit(os.urandom, int(bytes), pure=False).result()
 
