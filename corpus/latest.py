@@ -21,6 +21,10 @@ ACNG = (("server", "mkdir acng && chmod 777 acng"),)
 APT_CACHER = (("server", "exec apt-cacher-ng -c /etc/apt-cacher-ng ForeGround=1 Port=5000 "
                          "CacheDir=$W/acng LogDir=$W/acng PidFile=$W/acng/pid SocketPath=$W/acng/s "
                          "\"LocalDirs=files $W\""),)
+# The scheduler at the client's host.
+DASK = (("client", "exec $(dirname $FITPY)/dask scheduler --host $C --port 8786 --no-dashboard"),
+        ("server", "sleep 3; exec $(dirname $FITPY)/dask worker tcp://$C:8786 --no-nanny "
+                   "--nthreads 1 --no-dashboard"))
 
 
 def vertx(bytes, buffer):
@@ -158,10 +162,7 @@ AGAIN = [
         why="one row after the other: a round trip each",
     )),
     (alone("client", "python", "path-full"), Situation(
-        "fifth-again-dask-full", program="dask", rate="20mbit", rtt="40ms", server=(
-            ("client", "exec $(dirname $FITPY)/dask scheduler --host $C --port 8786 --no-dashboard"),
-            ("server", "sleep 3; exec $(dirname $FITPY)/dask worker tcp://$C:8786 --no-nanny "
-                       "--nthreads 1 --no-dashboard")), settle=6,
+        "fifth-again-dask-full", program="dask", rate="20mbit", rtt="40ms", server=DASK, settle=6,
         client=from_client(f"{LATEST} results tcp://$C:8786 40000000"), warm_up=9, look=8,
         why="results of 40 MB, one after the other, fill 20 Mbit/s, seen from who takes them",
     )),
@@ -267,6 +268,47 @@ LAST = [
     )),
 ]
 TABLE = [*TABLE, *LAST]
+# Written when rules were mended for readers that sleep and for connections for control, and before any of
+# these was run.
+END = [
+    (kept("server", "dask", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.4, 8), Situation(
+        "fifth-end-dask-wmem", program="dask", rate="60mbit", rtt="50ms",
+        prepare=(sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304"),), server=DASK, settle=6,
+        client=from_client(f"{LATEST} results tcp://$C:8786 40000000"), warm_up=9, look=8,
+        why="results of 40 MB from a worker, beside connections for control; tcp_wmem[2] is 96 KiB, "
+            "the BDP 375 kB",
+    )),
+    (alone("client", "python", "path-full"), Situation(
+        "fifth-end-dask-direct", program="dask", rate="12mbit", rtt="60ms", server=DASK, settle=6,
+        client=from_client(f"{LATEST} results tcp://$C:8786 30000000"), warm_up=9, look=8,
+        why="results of 30 MB fill 12 Mbit/s, seen from who takes them, beside connections for control",
+    )),
+    (alone("server", "p910nd", "slow-reader"), Situation(
+        "fifth-end-p910nd-here", program="p910nd", rate="50mbit", rtt="20ms", prepare=(
+            ("server", "mkdir -p /var/lock/p910nd && mkfifo printer"),), server=(
+            ("server", "exec pv -qL 400k < printer > /dev/null"),
+            ("server", "exec p910nd -d -f $W/printer 1")), settle=1,
+        client=from_client("sh -c 'exec nc $S 9101 < /dev/zero'"), warm_up=14,
+        why="a printer takes 0.4 MB/s of a job, seen from its daemon",
+    )),
+    (alone("client", "clickhouse-clie", "slow-reader"), Situation(
+        "fifth-end-clickhouse-pipe", program="clickhouse", rate="50mbit", rtt="30ms",
+        prepare=(("server", "mkdir ch"),),
+        server=(("server", "exec clickhouse-server --config-file=$W/fifth-clickhouse.xml"),), settle=6,
+        client=from_client("sh -c 'clickhouse-client --host $S --port 5000 --compression=0 "
+                           "--query \"select number from system.numbers\" | pv -qL 500k "
+                           "> /dev/null'"), warm_up=14,
+        why="what takes the numbers behind the client takes 0.5 MB/s",
+    )),
+    (alone("client", "python", "slow-reader"), Situation(
+        "fifth-end-vnc-sleeps", program="tigervnc", rate="50mbit", rtt="30ms",
+        server=(("server", "exec Xtigervnc :77 -rfbport 5000 -SecurityTypes None "
+                           "-geometry 1600x1200 -depth 24"),), settle=2,
+        client=from_client(f"{LATEST} viewer $S 5000 0.1"), warm_up=10, look=8,
+        why="the viewer takes 64 kB of a screen of 7.7 MB, and sleeps 100 ms",
+    )),
+]
+TABLE = [*TABLE, *END]
 CONFIGS = {
     "fifth-clickhouse.xml": """
 <yandex>

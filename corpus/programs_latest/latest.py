@@ -30,8 +30,9 @@ def puts(host, port, bytes):
             reply += wire.recv(100)
 
 
-def viewer(host, port):
-    """A viewer of RFB 3.8 that asks for the whole screen when the one before has come."""
+def viewer(host, port, pause=0):
+    """A viewer of RFB 3.8 that asks for the whole screen when the one before has come, and sleeps for
+    so many seconds after each 64 kB of it."""
     wire = socket.create_connection((host, int(port)))
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     exactly(wire, 12)
@@ -54,7 +55,10 @@ def viewer(host, port):
         for _ in range(count):
             *_, wide, high, encoding = struct.unpack(">HHHHi", exactly(wire, 12))
             assert encoding == 0
-            exactly(wire, wide * high * bits // 8)
+            left = wide * high * bits // 8
+            while left:
+                left -= len(exactly(wire, min(left, 65536)))
+                time.sleep(float(pause))
 
 
 def flight(port, rows):
