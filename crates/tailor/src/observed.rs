@@ -9,7 +9,7 @@ use base::{FlowKey, Instant, Netns};
 use doctor::{Case, Cases, Place, Recording, Report, Timeline, Track, Verdict};
 
 use crate::relay::Relays;
-use crate::row::Rank;
+use crate::row::{Rank, is_for_control};
 use crate::targets::{End, Ends};
 
 /// The cases of one namespace, and of another one that was recorded at the same time.
@@ -27,6 +27,11 @@ pub struct Observed<'r> {
 
 /// A service that opens less than one connection in this time turns over slowly.
 const SLOW_TURN: Duration = Duration::from_secs(1);
+
+/// Rank of an answer without a finding, less its share; and of one on a connection for control,
+/// which is still before those that another connection holds up.
+const WITHOUT_FINDING: f64 = 1.0;
+const FOR_CONTROL: f64 = 0.8;
 
 /// How many connections were opened while it was recorded, were there from the beginning to the
 /// end, and ended.
@@ -119,7 +124,10 @@ impl<'r> Observed<'r> {
     fn ranked(&self, wanted: &dyn Fn(&Track) -> bool) -> Vec<Answered<'_, 'r>> {
         let mut answers = Vec::new();
         self.each_answer(wanted, |answered| answers.push(answered));
-        answers.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+        let most = answers.iter().map(Answered::carried).max().unwrap_or(0);
+        answers.sort_by_cached_key(|answered| {
+            Reverse(Rank(placed(answered.rank(), answered.carried(), most)))
+        });
         answers
     }
 
@@ -132,10 +140,11 @@ impl<'r> Observed<'r> {
     ) -> Vec<T> {
         let mut made = Vec::new();
         self.each_answer(wanted, |answered| {
-            made.push((answered.rank(), make(&answered)));
+            made.push((answered.rank(), answered.carried(), make(&answered)));
         });
-        made.sort_by_cached_key(|(rank, _)| Reverse(Rank(*rank)));
-        made.into_iter().map(|(_, made)| made).collect()
+        let most = made.iter().map(|made| made.1).max().unwrap_or(0);
+        made.sort_by_cached_key(|(rank, carried, _)| Reverse(Rank(placed(*rank, *carried, most))));
+        made.into_iter().map(|(_, _, made)| made).collect()
     }
 
     /// The answers one after the other, in no order that means something: where there are very
@@ -266,6 +275,15 @@ impl<'r> Observed<'r> {
     }
 }
 
+/// Where an answer of this rank comes beside a connection that carries `most` bytes: one without a
+/// finding on a connection for control behind those on transfers.
+fn placed(rank: f64, carried: u64, most: u64) -> f64 {
+    match (WITHOUT_FINDING..=WITHOUT_FINDING + 1.0).contains(&rank) {
+        true if is_for_control(carried, most) => FOR_CONTROL,
+        _ => rank,
+    }
+}
+
 impl Answered<'_, '_> {
     /// The main verdict, where there is one.
     #[must_use]
@@ -311,9 +329,15 @@ impl Answered<'_, '_> {
         match self.main() {
             Some(_) if self.is_held_up => 0.5,
             Some(verdict) if verdict.diagnosis.is_finding() => 3.0 + verdict.share,
-            Some(verdict) => 1.0 + verdict.share,
+            Some(verdict) => WITHOUT_FINDING + verdict.share,
             None => 0.0,
         }
+    }
+
+    /// Payload that its connections carried while they were watched, both ways.
+    fn carried(&self) -> u64 {
+        let (sent, received) = self.case.payload_bytes();
+        sent.saturating_add(received)
     }
 }
 
@@ -439,6 +463,78 @@ mod tests {
         // A third of it, and a program that has nothing to send.
         check(sent(0.3, 300_000), &[1, 2]);
         check(sent(1.0, 0), &[1, 2]);
+    }
+
+    #[test]
+    fn a_connection_for_control_comes_behind_transfers() {
+        // A word each second.
+        let words = |bytes: u64| {
+            flowing(1, move |s, tick| {
+                let second = u64::from(tick) / 5;
+                s.bytes_acked = Some(second * bytes);
+                s.bytes_sent = s.bytes_acked;
+                s.data_segs_out = Some(second);
+                s.data_segs_in = Some(second);
+                s.bytes_received = Some(second * bytes);
+                s.unacked_pkts = Some(0);
+                s.notsent_bytes = Some(0);
+                s.cwnd_pkts = Some(10);
+                s.busy_time = Some(Duration::from_millis(20) * second as u32);
+                s.rwnd_limited_time = Some(Duration::ZERO);
+            })
+        };
+        // 10 MB/s, and nothing waits in three of four looks.
+        let blocks = flowing(2, |s, tick| {
+            s.bytes_acked = Some(u64::from(tick) * 2_000_000);
+            s.bytes_sent = s.bytes_acked.map(|bytes| bytes + 100_000);
+            s.data_segs_out = Some(u64::from(tick) * 1400);
+            s.data_segs_in = Some(0);
+            s.bytes_received = Some(100);
+            s.unacked_pkts = Some(if tick % 4 == 0 { 70 } else { 0 });
+            s.notsent_bytes = Some(if tick % 4 == 0 { 20_000 } else { 0 });
+            s.cwnd_pkts = Some(200);
+            s.snd_wnd_bytes = Some(4_000_000);
+            s.busy_time = Some(Duration::from_millis(150) * tick);
+            s.rwnd_limited_time = Some(Duration::ZERO);
+        });
+        let check = |other: Track, expected: [u64; 2]| {
+            let recording = Recording {
+                flows: vec![other, blocks.clone()],
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let cookie = |answered: &Answered<'_, '_>| answered.case.track().cookie;
+            let answers = observed.answers(|_| true);
+            let kept = || {
+                let mains = answers.iter().map(|one| Some(one.main()?.diagnosis.id));
+                mains.collect::<Vec<_>>()
+            };
+            assert_eq!(
+                answers.iter().map(cookie).collect::<Vec<_>>(),
+                expected,
+                "{:?}",
+                kept()
+            );
+            assert!(
+                answers.iter().all(|one| one.main().is_some()),
+                "{:?}",
+                kept()
+            );
+            let made = observed.answers_as(|_| true, cookie);
+            assert_eq!(made, expected);
+            let mut rows: Vec<crate::FlowRow<true>> = answers
+                .iter()
+                .map(|one| crate::FlowRow::of(&observed, one))
+                .collect();
+            rows.reverse();
+            crate::sort_rows(&mut rows);
+            assert_eq!(
+                rows.iter().map(|row| row.cookie).collect::<Vec<_>>(),
+                expected
+            );
+        };
+        check(words(100), [2, 1]);
+        check(words(200_000), [1, 2]);
     }
 
     #[test]

@@ -170,10 +170,21 @@ const fn is_left_out<const ON_HOST: bool, T>(_field: &T) -> bool {
     !ON_HOST
 }
 
+/// Share of the most that a connection carries, below which another one is for control: a program
+/// that coordinates with its peers waits on such connections, which says nothing of its transfers.
+const CONTROL_SHARE: f64 = 0.01;
+
+/// Whether a connection is for control, beside one that carries `most`.
+pub(crate) fn is_for_control(carried: u64, most: u64) -> bool {
+    (carried as f64) < most as f64 * CONTROL_SHARE
+}
+
 /// Puts the most important first.
 pub fn sort_rows<const ON_HOST: bool>(flows: &mut [FlowRow<ON_HOST>]) {
+    let rates = flows.iter().filter_map(|flow| flow.rate_bps);
+    let most = rates.max().unwrap_or(0);
     // Rows are large: their places are sorted, and then each moves once.
-    flows.sort_by_cached_key(|flow| Reverse((Rank(flow.rank()), flow.rate_bps)));
+    flows.sort_by_cached_key(|flow| Reverse((Rank(flow.rank(most)), flow.rate_bps)));
 }
 
 /// A number by which rows are sorted.
@@ -326,15 +337,17 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
         }
     }
 
-    /// Findings first, then flows that do something; within them by share. What is held up by
-    /// another connection comes behind that one.
-    fn rank(&self) -> f64 {
+    /// Findings first, then flows that do something, then those for control beside one of `most`
+    /// bits per second; within them by share. What is held up by another connection comes behind
+    /// that one.
+    fn rank(&self, most: u64) -> f64 {
         let share = self.main().map_or(0.0, |verdict| verdict.share);
         match self.main() {
             Some(_) if self.is_held_up => 5.0 + share,
             Some(verdict) if verdict.finding => 30.0 + share,
             _ if self.has_finding() => 20.0 + share,
             _ if self.idle => share,
+            Some(_) if is_for_control(self.rate_bps.unwrap_or(0), most) => 8.0 + share,
             _ => 10.0 + share,
         }
     }

@@ -11,10 +11,10 @@ use super::next::next_limit;
 use super::thresholds::{
     ACKED_AT_ONCE, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, DELAYED_ACK,
     DELAYED_ACK_TICKS, DELAYED_SHARE, MIN_BUSY_SHARE, MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS,
-    PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SPARSE_ACKS_DELAY,
-    SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE,
-    UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE,
-    WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE,
+    SHUT_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW,
+    TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX,
+    WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -544,13 +544,23 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
 
 /// Share of the receiver's samples with much unread data.
 pub(crate) fn unread_share(view: &View<'_>) -> Option<f64> {
-    view.receiver?.vote_of_all(|s| {
+    let receiver = view.receiver?;
+    let much = receiver.vote_of_all(|s| {
         let limit = f64::from(s.rcvbuf_bytes?);
         let unread = f64::from(s.unread_bytes?);
         let memory = s.rmem_bytes.map(f64::from);
         let fills = memory.is_some_and(|memory| memory >= limit * RECEIVE_MEMORY_SHARE);
         Some(unread >= limit * UNREAD_SHARE || (unread > 0.0 && fills))
-    })
+    })?;
+    // It reads at times, and never all that has come.
+    let left = receiver.vote_of_all(|s| {
+        let limit = f64::from(s.rcvbuf_bytes?);
+        Some(f64::from(s.unread_bytes?) >= limit * NEVER_READ_SHARE)
+    });
+    Some(
+        left.filter(|left| *left >= NEVER_READ_VOTES)
+            .map_or(much, |left| much.max(left)),
+    )
 }
 
 /// Share of the steps from sample to sample in which the window shrinks.

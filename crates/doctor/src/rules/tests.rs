@@ -627,6 +627,7 @@ fn a_receiver_alone_tells_of_its_own_buffers() {
         );
     };
     check("slow reader", Some("slow-reader"));
+    check("reader that sleeps", Some("slow-reader"));
     check("rcvbuf on the socket", Some("rcvbuf-locked"));
     check("tcp_rmem", Some("tcp-rmem-max-cap"));
     check("healthy CUBIC", None);

@@ -266,6 +266,12 @@ fn seen_from_both_ends() -> Vec<Scene> {
             s.unread_bytes = Some(60_384);
             s.rmem_bytes = Some(99_072);
         }),
+        // 64 kB are read at a time, with pauses: what is left then and what comes.
+        scene("reader that sleeps", "slow-reader", SLOW, moving).remote(SLOW, |s, tick| {
+            s.rcvbuf_bytes = Some(149_760);
+            s.unread_bytes = Some([26_000, 28_000, 32_000, 60_000, 92_000][tick as usize % 5]);
+            s.rmem_bytes = s.unread_bytes.map(|bytes| bytes * 8 / 5);
+        }),
         scene("scaling off", "window-scaling-off", unscaled, |s, _| {
             s.window_scaling = Some(false);
             s.snd_wscale = Some(0);
