@@ -1,0 +1,128 @@
+"""Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: nanocat,
+DCMTK, Yaws, tiny_http, x11perf, TigerVNC, Borg.
+
+Labels were written down before any of them was run. What sets a buffer, and what is written at once, is
+what their documentation and `strace` say: nanomsg sets SO_SNDBUF and SO_RCVBUF to 128 KiB
+(NN_SNDBUF, NN_RCVBUF); DCMTK writes the head of each PDU apart and leaves Nagle's algorithm on; tiny_http
+sends what is longer than 32 KiB in chunks, the last one (5 bytes) apart.
+"""
+
+from commands import SSHD
+from fitting import alone, kept
+from further import from_client
+from model import *
+from packages import SMALL_SNDBUF
+from seeming import PAGES, RESTARTS
+from services import ONE_BY_ONE
+
+MINE = "$H/programs_latecomers"
+LATECOMERS = f"$FITPY {MINE}/latecomers.py"
+KEPT_ASKS = from_client("$FITPY $H/programs_newcomers/newcomers.py asks $S 5000 1.5")
+TINY = (("server", f"CARGO_TARGET_DIR=$W/built cargo build -q --offline --release --manifest-path "
+                   f"{MINE}/tiny/Cargo.toml"),)
+
+
+def image(bytes):
+    """A DICOM file with so many bytes of pixels."""
+    return (("client", "printf '(0008,0016) UI =SecondaryCaptureImageStorage\\n"
+                       "(0008,0018) UI [1.2.3.4]\\n(0010,0010) PN [A^B]\\n(7fe0,0010) OB =pixels\\n' "
+                       f"> fifth.dump; head -c {bytes} /dev/zero > pixels; "
+                       "dump2dcm -q fifth.dump fifth.dcm"),)
+
+
+STORES = (("server", "exec storescp --ignore 5000"),)
+STORE = from_client("storescu --repeat 1000000 $S 5000 fifth.dcm")
+
+
+def display(end, number, options=""):
+    """An X server without a screen, which serves VNC at 5900 + `number`."""
+    return (end, f"exec Xtigervnc :{number} -rfbport {5900 + number} -SecurityTypes None -ac {options}")
+
+
+TABLE = [
+    (kept("client", "nanocat", {"sndbuf-locked"}, "buf_lock", 1.5, 5), Situation(
+        "fifth-nanocat-sndbuf", program="nanomsg", rate="60mbit", rtt="80ms",
+        prepare=(("client", "head -c 100000 /dev/urandom > message"),),
+        server=(("server", f"exec {LATECOMERS} pulls 5000"),), settle=1, client=from_client(
+            "nanocat --push --connect tcp://$S:5000 --file message --interval 0"),
+        warm_up=6, look=8, why="nanomsg sets SO_SNDBUF to 128 KiB, the BDP is 600 kB; messages of "
+                               "100 kB as fast as they are taken",
+        watch=both(5000, SMALL_SNDBUF, TAKES),
+    )),
+    (kept("client", "storescu", {"nagle-delack-stall"}, "nodelay", 1.3, 3), Situation(
+        "fifth-storescu-small", program="dcmtk", rate="100mbit", rtt="4ms", prepare=image(2000),
+        server=STORES, settle=1, client=STORE, warm_up=4,
+        why="images of 2 kB, one by one: the head of a PDU (12 bytes) is a write of its own, with Nagle "
+            "on, and what follows it waits for its ACK, which the server delays by 40 ms; answers of "
+            "the server wait for the client in the same way",
+        watch=both(5000, STALLS, STALLS),
+    )),
+    (kept("server", "beam.smp", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.4, 8), Situation(
+        "fifth-yaws-wmem", program="yaws", rate="60mbit", rtt="50ms", prepare=(
+            ("server", "mkdir pages; truncate -s 8G pages/big"),
+            sysctl("server", "net.ipv4.tcp_wmem=4096 16384 98304")),
+        server=(("server", "exec yaws -i --daemon --conf $W/fifth-yaws.conf"),), settle=4,
+        client=from_client("curl -so /dev/null http://$S:5000/big"), warm_up=7, look=8,
+        why="tcp_wmem[2] is 96 KiB, the BDP is 375 kB; one download",
+        watch=both(5000, TAKES, fault("tcp-wmem-max-cap")),
+    )),
+    (kept("server", "tiny-pages", {"slow-start-after-idle"},
+          "net.ipv4.tcp_slow_start_after_idle", 1.2, 6), Situation(
+        "fifth-tiny-idle", program="tiny-http", rate="100mbit", rtt="100ms", prepare=TINY,
+        server=(("server", "exec built/release/tiny-pages 5000 400000"),), settle=1,
+        client=KEPT_ASKS, warm_up=9, look=12,
+        why="400 kB after each pause of 1.5 s over 100 ms: the window starts anew",
+        watch=both(5000, PAGES, RESTARTS),
+    )),
+    # Nothing on the observed host helps.
+    (alone("client", "storescu", "path-full"), Situation(
+        "fifth-storescu-full", program="dcmtk", rate="12mbit", rtt="30ms", prepare=image(300_000_000),
+        server=STORES, settle=1, client=STORE, warm_up=7,
+        why="one image of 300 MB fills 12 Mbit/s, in PDUs of 16 kB",
+        watch=both(5000, FULL, TAKES),
+    )),
+    (alone("client", "x11perf", "round-trip-bound"), Situation(
+        "fifth-x11perf-reads", program="x11perf", rate="100mbit", rtt="30ms",
+        server=(display("server", 61, "-listen tcp -geometry 1024x768"),), settle=3,
+        client=from_client("x11perf -display $S:61 -getimage100 -reps 100000"), warm_up=4, look=8,
+        why="XGetImage of 100 by 100 pixels, 40 kB, one a round trip",
+        watch=both(6061, BY_ROUND_TRIPS, ONE_BY_ONE),
+    )),
+    (alone("server", "Xtigervnc", "app-limited", "paced"), Situation(
+        "fifth-vnc-frames", program="tigervnc", rate="100mbit", rtt="20ms", server=(
+            display("server", 62, "-geometry 400x300 -FrameRate 10"), (
+                "server", "sleep 2; DISPLAY=:62 exec xterm -e sh -c 'while :; do head -c 3000 "
+                          "/dev/urandom | base64; done'")),
+        settle=3, client=(display("client", 63, "-geometry 1024x768"), *from_client(
+            "sh -c 'sleep 2; DISPLAY=:63 exec xtigervncviewer -AutoSelect=0 -PreferredEncoding=Raw "
+            "$S::5962'")), warm_up=8, look=8,
+        why="ten frames a second of at most 480 kB, 38 of 100 Mbit/s",
+        watch=both(5962, TAKES, PACED),
+    )),
+    (alone("client", "ssh", "app-limited", "paced"), Situation(
+        "fifth-borg-limit", program="borg", rate="50mbit", rtt="30ms", prepare=(
+            *SSHD, ("client", "head -c 500M /dev/urandom > fifth-data; printf 'exec ssh -p 2222 -i key "
+                              "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \"$@\"\\n' "
+                              "> fifth-ssh")),
+        server=(("server", "exec /usr/sbin/sshd -D -f $W/sshd_config"),), settle=1, client=from_client(
+            "sh -c 'export BORG_BASE_DIR=$W/borg BORG_RSH=\"sh $W/fifth-ssh\" "
+            "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes; "
+            "borg init -e none ssh://root@$S/$W/repo; exec borg create -C none --upload-ratelimit 800 "
+            "ssh://root@$S/$W/repo::one fifth-data'"), warm_up=10, look=8,
+        why="a backup over ssh, of which Borg sends 800 KiB/s, as --upload-ratelimit says",
+        watch=both(2222, PACED, TAKES),
+    )),
+]
+CONFIGS = {
+    "fifth-yaws.conf": """
+logdir = @W@
+ebin_dir = @W@
+<server lab>
+        port = 5000
+        listen = 0.0.0.0
+        docroot = @W@/pages
+</server>
+""".lstrip(),
+}
+FITS = {situation.name: label for label, situation in TABLE}
+SITUATIONS = [situation for _, situation in TABLE]
