@@ -1,5 +1,6 @@
 """Situations that `tcptailor fit --pid` is judged by, of programs that no table before has: nanocat,
-DCMTK, Yaws, tiny_http, x11perf, TigerVNC, Borg.
+DCMTK, Yaws, tiny_http, x11perf, TigerVNC, Borg, aedes, Traffic Server, Mono, Shadowsocks, Firebird,
+Tarantool, SWI-Prolog.
 
 Labels were written down before any of them was run. What sets a buffer, and what is written at once, is
 what their documentation and `strace` say: nanomsg sets SO_SNDBUF and SO_RCVBUF to 128 KiB
@@ -7,12 +8,12 @@ what their documentation and `strace` say: nanomsg sets SO_SNDBUF and SO_RCVBUF 
 sends what is longer than 32 KiB in chunks, the last one (5 bytes) apart.
 """
 
-from commands import SSHD
+from commands import FILES, NGINX, SSHD
 from fitting import alone, kept
 from further import from_client
 from model import *
 from packages import SMALL_SNDBUF
-from seeming import PAGES, RESTARTS
+from seeming import LOSS, PAGES, RESTARTS
 from services import ONE_BY_ONE
 
 MINE = "$H/programs_latecomers"
@@ -113,7 +114,84 @@ TABLE = [
         watch=both(2222, PACED, TAKES),
     )),
 ]
+# Written when the eight above had been run, and before any of these was.
+AGAIN = [
+    (kept("server", "node", {"random-loss"}, "congestion", 1.5, 15), Situation(
+        "fifth-again-aedes-loss", program="aedes", rate="30mbit", rtt="40ms", queue="300p",
+        path=("--loss", "0.5%"),
+        server=(("server", f"exec node {MINE}/latecomers.js publishes 5000 50000"),), settle=2,
+        client=from_client(f"node {MINE}/latecomers.js subscribes $S 5000"), warm_up=8, look=8,
+        why="an MQTT broker with one subscriber, which takes all; 0.5 % random loss leave CUBIC some "
+            "6 of 30 Mbit/s", watch=both(5000, TAKES, LOSS),
+    )),
+    (kept("server", "[TS_MAIN]", {"sndbuf-locked"}, "buf_lock", 1.5, 14), Situation(
+        "fifth-again-ats-sndbuf", program="trafficserver", rate="60mbit", rtt="40ms", prepare=FILES,
+        server=(*NGINX, ("server", "exec sh fifth-ats")), settle=5,
+        client=from_client("curl -so /dev/null http://$S:5000/big"), warm_up=7, look=8,
+        why="proxy.config.net.sock_send_buffer_size_in is 16 kB, the BDP is 300 kB",
+        watch=both(5000, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("server", "mono", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 2.5), Situation(
+        "fifth-again-mono-new", program="mono", rate="100mbit", rtt="80ms",
+        prepare=(("server", f"mcs {MINE}/Pages.cs -out:Pages.exe"),),
+        server=(("server", "exec mono Pages.exe 5000 130000"),), settle=3,
+        client=from_client("sh -c 'while :; do curl -so /dev/null http://$S:5000/; done'"),
+        warm_up=4, look=8, why="130 kB on new connections take four round trips with 10 segments",
+        watch=both(5000, PAGES, fault("initcwnd-too-small")),
+    )),
+    (kept("server", "ss-server", {"bufferbloat"}, "congestion", 3, 60), Situation(
+        "fifth-again-shadowsocks-bloat", program="shadowsocks", rate="8mbit", rtt="30ms",
+        queue="500p", prepare=FILES, server=(*NGINX, (
+            "server", "exec ss-server -s 0.0.0.0 -p 5000 -k x -m aes-256-gcm")), settle=1,
+        client=(("client", "exec ss-local -s $S -p 5000 -l 1080 -k x -m aes-256-gcm"), *from_client(
+            "sh -c 'sleep 1; exec curl -so /dev/null --socks5 127.0.0.1:1080 http://127.0.0.1/big'")),
+        warm_up=13, look=8, why="a download through an encrypted proxy fills a queue of 0.75 s, under "
+                                "CUBIC", watch=both(5000, BLOATED, fault("bufferbloat")),
+    )),
+    # Nothing on the observed host helps.
+    (alone("client", "isql-fb", "round-trip-bound"), Situation(
+        "fifth-again-firebird-queries", program="firebird", rate="100mbit", rtt="20ms",
+        server=(("server", "exec sh fifth-firebird"),), settle=6, client=from_client(
+            "sh -c 'yes \"select 1 from rdb\\$database;\" | "
+            "isql-fb -q -u SYSDBA -p x $S/5000:$W/fifth.fdb > /dev/null'"), warm_up=4,
+        why="one short query after the other, each in several round trips",
+        watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("client", "tarantool", "application-thinks", ending=(
+        "nothing-to-improve", "no-setting-helps", "no-verdict")), Situation(
+        "fifth-again-tarantool-works", program="tarantool", rate="100mbit", rtt="4ms",
+        server=(("server", f"exec tarantool {MINE}/works.lua"),), settle=3,
+        client=from_client(f"sh -c 'mkdir calls; cd calls; exec tarantool {MINE}/calls.lua $S:5000'"),
+        warm_up=4, why="the server works 50 ms on each call",
+        watch=both(5000, THINKS, THINKS_HERE),
+    )),
+    (alone("server", "swipl", "slow-reader"), Situation(
+        "fifth-again-prolog-slow", program="swi-prolog", rate="50mbit", rtt="20ms", prepare=FILES,
+        server=(("server", f"exec swipl {MINE}/files.pl"),), settle=3,
+        client=from_client("curl -so /dev/null --limit-rate 400k http://$S:5000/big"), warm_up=14,
+        why="the client reads 0.4 MB/s", watch=both(5000, SLOW_READER, SLOW_READER),
+    )),
+]
+TABLE = [*TABLE, *AGAIN]
 CONFIGS = {
+    "fifth-ats": """
+cp -r /etc/trafficserver ats
+echo 'map / http://127.0.0.1:80/' > ats/remap.config
+mount --bind ats /etc/trafficserver
+mkdir -p /run/trafficserver
+export PROXY_CONFIG_HTTP_SERVER_PORTS=5000 PROXY_CONFIG_HTTP_CACHE_HTTP=0
+export PROXY_CONFIG_NET_SOCK_SEND_BUFFER_SIZE_IN=16384 PROXY_CONFIG_ADMIN_USER_ID='#-1'
+exec traffic_server
+""".lstrip(),
+    "fifth-firebird": """
+cp /var/lib/firebird/3.0/system/security3.fdb sec.fdb
+grep -v ^RemoteBindAddress /etc/firebird/3.0/firebird.conf > fb.conf
+printf 'RemoteServicePort = 5000\nSecurityDatabase = @W@/sec.fdb\nWireCrypt = Disabled\n' >> fb.conf
+mount --bind fb.conf /etc/firebird/3.0/firebird.conf
+printf "create database '@W@/fifth.fdb' user SYSDBA;
+create or alter user SYSDBA password 'x';\n" | isql-fb -q
+exec firebird
+""".lstrip(),
     "fifth-yaws.conf": """
 logdir = @W@
 ebin_dir = @W@
