@@ -138,11 +138,12 @@ impl Waits {
 }
 
 /// Whether the last thing that happened is that data arrived, a while ago, and this end's program
-/// has all of it, while all that it wrote has reached the other end.
+/// has all of it, while all that it wrote has reached the other end. What was sent in the same tick
+/// may be the next question.
 fn awaits_rest(s: &FlowSample) -> Option<bool> {
     let is_quiet = s.unread_bytes? == 0 && s.unacked_pkts? == 0 && s.notsent_bytes? == 0;
     let received = s.since_data_received?;
-    Some(is_quiet && received >= TICK && s.since_data_sent? >= received)
+    Some(is_quiet && received >= TICK && s.since_data_sent? > received)
 }
 
 impl Pieces {
@@ -320,6 +321,26 @@ mod tests {
             let found = Pieces::between_long_ones(&long_requests(apart, 44));
             assert!(found.is_none(), "pieces {apart} ms apart");
         }
+    }
+
+    /// A question that leaves as soon as an answer has come is what is waited for then.
+    #[test]
+    fn what_leaves_with_the_last_arrival_is_a_question() {
+        let key = answerer(0, [0; 4]).key().expect("it has samples");
+        let waits = |sent: u64| {
+            awaits_rest(&FlowSample {
+                unread_bytes: Some(0),
+                unacked_pkts: Some(0),
+                notsent_bytes: Some(0),
+                since_data_received: Some(Duration::from_millis(20)),
+                since_data_sent: Some(Duration::from_millis(sent)),
+                ..FlowSample::empty(Instant::ZERO, key)
+            })
+        };
+        assert_eq!(
+            [24, 20, 16].map(waits),
+            [Some(true), Some(false), Some(false)]
+        );
     }
 
     fn waits(before: u64, states: [u64; 4]) -> f64 {
