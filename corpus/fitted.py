@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py` and `latest.py`, and judges what it does by their labels.
+`production.py`, `strangers.py`, `newcomers.py`, `latest.py` and `latecomers.py`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import fitting
 import fitting_anew
+import latecomers
 import latest
 import newcomers
 import production
@@ -145,7 +146,8 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    tables = (fitting, production, fitting_anew, strangers, newcomers, latest)
+    tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
+              latecomers)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

@@ -32,6 +32,7 @@ import further
 import harder
 import hosts
 import judged
+import latecomers
 import latest
 import midway
 import newcomers
@@ -52,7 +53,7 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
-           **newcomers.CONFIGS, **latest.CONFIGS}
+           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

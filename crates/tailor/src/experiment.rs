@@ -246,8 +246,21 @@ impl Experiment {
         direction(&a, &b)
     }
 
-    /// The outcome where there is a difference that chance makes no more often than this.
+    /// The outcome where there is a difference that chance makes no more often than this. Payload
+    /// per time with data in flight does not show waits in which this end has nothing in flight,
+    /// such as those for the rest of an answer: where a program gets more in a second, it has gained.
     fn judged(&self, p_max: f64) -> Option<Outcome> {
+        let judged = self.judged_by_objective(p_max);
+        let is_gain = |found: &Outcome| found.answer == Answer::Better;
+        if judged.as_ref().is_some_and(is_gain) || !self.is_of_time_in_flight() {
+            return judged;
+        }
+        let p_max = p_max.min(ALL_TIME_P_MAX);
+        let all_time = self.by_all_time().judged_by_objective(p_max);
+        all_time.filter(is_gain).or(judged)
+    }
+
+    fn judged_by_objective(&self, p_max: f64) -> Option<Outcome> {
         let gain = self.gain().filter(|gain| is_worth_naming(*gain))?;
         let [a, b] = self.steady(self.objective);
         if stats::mann_whitney(&a, &b)? > p_max {
@@ -261,6 +274,22 @@ impl Experiment {
         })
     }
 
+    /// Whether results are payload per time with data in flight.
+    fn is_of_time_in_flight(&self) -> bool {
+        let mut looks = self.looks.iter().flatten();
+        self.objective == Objective::Goodput
+            && looks.any(|(_, look)| look.busy_goodput_bps.is_some())
+    }
+
+    /// The same looks, with payload per second in place of that.
+    fn by_all_time(&self) -> Self {
+        let mut all_time = self.clone();
+        for (_, look) in all_time.looks.iter_mut().flatten() {
+            look.busy_goodput_bps = None;
+        }
+        all_time
+    }
+
     /// Reports a decision made by payload per time with data in flight as payload per second where
     /// that shows a difference of the same kind: the gain that the program sees. Where a program
     /// works between its messages, the time in flight alone shrinks by far more.
@@ -268,10 +297,7 @@ impl Experiment {
         if !judged.while_in_flight {
             return judged;
         }
-        let mut all_time = self.clone();
-        for (_, look) in all_time.looks.iter_mut().flatten() {
-            look.busy_goodput_bps = None;
-        }
+        let all_time = self.by_all_time();
         let found = all_time.found();
         let is_same = |gain: f64| {
             is_worth_naming(gain) && Some(gain > 1.0) == judged.gain.map(|gain| gain > 1.0)
@@ -347,12 +373,7 @@ impl Experiment {
             gain: compared.map(|found| found.ratio),
             gain_interval: compared.map(|found| interval(found.interval)),
             p_value: compared.map(|found| found.p_value),
-            while_in_flight: self.objective == Objective::Goodput
-                && self
-                    .looks
-                    .iter()
-                    .flatten()
-                    .any(|(_, look)| look.busy_goodput_bps.is_some()),
+            while_in_flight: self.is_of_time_in_flight(),
             looks: self.looks[0].len().min(self.looks[1].len()),
             why: None,
             time_limit_s: None,

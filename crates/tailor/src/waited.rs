@@ -119,7 +119,11 @@ impl Waited {
                     high: gain(share + error),
                 };
                 let goodput = before.goodput_bps as f64;
-                let now = before.value(objective);
+                // The share is one of all time, and payload per time with data in flight is not.
+                let now = match objective {
+                    Objective::Goodput => Some(goodput),
+                    _ => before.value(objective),
+                };
                 let (before, range) = match now {
                     // Response times that no program told.
                     None => (goodput, gains.map(|gain| gain * goodput)),
@@ -192,6 +196,23 @@ mod tests {
         assert_eq!(gains(0.95, 200.0)[1], 20.0);
         assert_eq!(gains(0.99, 30.0)[1..], [30.0, 30.0]);
         assert_eq!(gains(0.0, 30.0)[..2], [1.0, 1.0]);
+    }
+
+    /// A program that exchanges a message each 57 ms, has data in flight for 8 of them, and waits
+    /// for a held segment in 4, gets a fourteenth more in a second.
+    #[test]
+    fn a_share_of_all_time_is_told_of_payload_per_second() {
+        let before = Measure {
+            goodput_bps: 311_000,
+            busy_goodput_bps: Some(2_190_000),
+            ..Measure::default()
+        };
+        let (share, error, most) = (0.07, 0.03, 14.0);
+        let ended = Waited::Saved { share, error, most }.ended(Objective::Goodput, &before);
+        assert_eq!(ended.before, Some(311_000.0));
+        let range = ended.range.expect("it is known");
+        assert!(range.contains(334_000.0), "{range:?}");
+        assert_eq!(ended.goodput_bps, Some(range));
     }
 
     #[test]

@@ -367,6 +367,9 @@ fn a_gain_is_told_as_the_program_sees_it() {
     };
     check(1.67, 30.0, 1.67, false);
     check(1.0, 30.0, 30.0, true);
+    // The wait was one for the rest of an answer, with nothing in flight from here.
+    check(4.3, 0.93, 4.3, false);
+    check(4.3, 1.0, 4.3, false);
 }
 
 /// A look may be too short for a transfer that began in it to end.

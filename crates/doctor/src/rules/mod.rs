@@ -106,11 +106,23 @@ pub(crate) fn evaluate_host(host: &HostTimeline) -> Vec<Verdict> {
     rules.filter_map(|rule| rule(host)).collect()
 }
 
+/// Both directions of a connection may stall: the one that loses so much more time is named.
+const LARGER_STALL: f64 = 2.0;
+
 /// Of the answers for both directions, the one whose main verdict has the earlier stage; for equal
-/// stages, the direction with most payload.
+/// stages, the direction with most payload, unless a piece is held in the other one for
+/// [`LARGER_STALL`] times as long.
 pub(crate) fn prefer(main: Vec<Verdict>, other: Vec<Verdict>) -> Vec<Verdict> {
     let stage = |verdicts: &[Verdict]| Some(verdicts.first()?.diagnosis.stage);
+    let held = |verdicts: &[Verdict]| {
+        let first = verdicts.first()?;
+        (first.limit == Some(Limit::Nagle)).then_some(first.share)
+    };
+    let is_larger = held(&main)
+        .zip(held(&other))
+        .is_some_and(|(main, other)| other >= main * LARGER_STALL);
     match (stage(&main), stage(&other)) {
+        _ if is_larger => other,
         (Some(of_main), Some(of_other)) if of_main <= of_other => main,
         (_, Some(_)) => other,
         (_, None) => main,
