@@ -248,8 +248,7 @@ impl Experiment {
 
     /// The outcome where there is a difference that chance makes no more often than this. Payload
     /// per time with data in flight does not show waits in which this end has nothing in flight,
-    /// such as those for the rest of an answer: where a program gets more in a second, it has
-    /// gained.
+    /// such as those for the rest of an answer: a program that gets more in a second has gained.
     fn judged(&self, p_max: f64) -> Option<Outcome> {
         let judged = self.judged_by_objective(p_max);
         let is_gain = |found: &Outcome| found.answer == Answer::Better;
