@@ -222,7 +222,7 @@ pub struct FlowSample {
 
     /// Window that the peer offers now.
     pub snd_wnd_bytes: Option<u32>,
-    /// Window that we offer now.
+    /// Window that we offered last, whatever has arrived since.
     pub rcv_wnd_bytes: Option<u32>,
     /// The receiver's limit on the growth of its window.
     pub rcv_ssthresh_bytes: Option<u32>,
@@ -279,9 +279,10 @@ pub struct FlowSample {
     pub bytes_sent: Option<u64>,
     /// Counter: payload retransmitted.
     pub bytes_retrans: Option<u64>,
-    /// Counter: payload acknowledged (at the active opener one more, for the SYN).
+    /// Counter: payload acknowledged. Linux counts a FIN as a byte, and at the end that opened the
+    /// SYN, too.
     pub bytes_acked: Option<u64>,
-    /// Counter: payload received in order.
+    /// Counter: payload received in order; in Linux one more for the FIN.
     pub bytes_received: Option<u64>,
     /// Counter: segments sent.
     pub segs_out: Option<u64>,
