@@ -287,6 +287,14 @@ impl LossRecovery {
         self.update_pacing_rate();
     }
 
+    /// Our SYN was retransmitted: without SACK that Loss ends when more is acknowledged (Linux
+    /// `tcp_is_non_sack_preventing_reopen`).
+    pub(crate) fn on_lost_syn(&mut self) {
+        if !self.uses_sack() {
+            self.state = CongestionState::Loss;
+        }
+    }
+
     /// Of two SYNs that crossed, Linux counts ours twice: as acknowledged, and as a listener's
     /// (`tcp_rcv_state_process`).
     pub(crate) fn count_crossed_syn(&mut self) {

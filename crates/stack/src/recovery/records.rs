@@ -361,6 +361,7 @@ impl Scoreboard {
     ) -> u32 {
         let start = self.whole_segments_from(start.max(self.una()));
         let end = end.min(self.next());
+        let fin_end = self.fin_end();
         let mut packets = 0;
         while let Some((&at, record)) = self.first_in(start, end) {
             if record.end > end {
@@ -377,8 +378,13 @@ impl Scoreboard {
                 .remove(&at)
                 .expect("it was found above");
             flight.highest_sack = flight.highest_sack.max(record.end);
+            let data = record.end - at - u64::from(fin_end == Some(record.end));
             let run = Run {
                 end: record.end,
+                segment: match record.packets {
+                    1 => u32::try_from(data).unwrap_or(u32::MAX),
+                    _ => record.segment,
+                },
                 packets: record.packets,
                 was_retransmitted: record.was_retransmitted,
             };

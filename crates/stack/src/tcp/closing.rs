@@ -144,12 +144,6 @@ impl Connection {
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
         self.socket.let_go();
         if self.recv.unread_bytes() > 0 {
-            let has_closed = matches!(self.state, State::Closing(_) | State::LastAck(_));
-            if has_closed && self.linux().is_some() {
-                // Linux tcp_close tells of it in every state.
-                let blocks = self.sack_option();
-                self.send_reset(now, shared, blocks);
-            }
             self.abort(now, shared);
             return;
         }
@@ -163,12 +157,14 @@ impl Connection {
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
         self.socket.let_go();
         let tells = match self.state {
-            // Both have closed already, or the peer knows of nothing.
-            State::SynSent(_)
-            | State::Closing(_)
-            | State::LastAck(_)
-            | State::TimeWait
-            | State::Closed => false,
+            // The peer knows of nothing, or needs nothing more.
+            State::SynSent(_) | State::TimeWait | State::Closed => false,
+            // Both have closed already. Linux tells the peer of what it sent in vain, or will miss
+            // (`tcp_close`, `tcp_disconnect`).
+            State::Closing(_) | State::LastAck(_) => {
+                let misses = self.unsent_bytes() > 0 || self.send.has_fin();
+                self.linux().is_some() && (misses || self.recv.unread_bytes() > 0)
+            }
             // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
             State::SynReceived(_) => !self.socket.is_passive(),
             State::Established(_)

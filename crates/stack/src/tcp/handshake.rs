@@ -463,6 +463,9 @@ impl Connection {
         if !self.socket.is_passive() && self.linux().is_some() {
             // A small window bounds it already (`tcp_initialize_rcv_mss`).
             self.agreed.send_mss = self.fitted_mss();
+            if syns_lost > 0 {
+                self.recovery.on_lost_syn();
+            }
         }
         self.recv.on_established(now, &self.agreed);
         if !self.socket.is_passive() && self.window.scale() > 0 {

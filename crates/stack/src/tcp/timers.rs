@@ -87,7 +87,15 @@ impl Connection {
                     return;
                 }
             }
-            RecoveryTimer::LossProbe => self.send_loss_probe(now, shared),
+            RecoveryTimer::LossProbe => {
+                self.send_loss_probe(now, shared);
+                if self.linux().is_some() {
+                    // Nothing leaves but the probe.
+                    self.tell_changes(now, shared);
+                    self.arm_timers(now, shared);
+                    return;
+                }
+            }
             RecoveryTimer::Retransmit => {
                 if self.gives_up(now, shared) {
                     return;

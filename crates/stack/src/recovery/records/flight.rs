@@ -18,10 +18,12 @@ const LOOK_BACK_MAX: usize = 32;
 /// Records for which a flight that ended keeps room.
 const KEPT: usize = 8;
 
-/// Neighbouring packets that were SACKed.
+/// Neighbouring packets of one size that were SACKed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) end: u64,
+    /// Bytes of each packet, but the last one of several.
+    pub(super) segment: u32,
     pub(super) packets: u32,
     /// One of them had been retransmitted.
     pub(super) was_retransmitted: bool,
@@ -85,18 +87,24 @@ impl Flight {
         self.counted_below = 0;
     }
 
+    /// Joins packets with their neighbours of the same size: which of them was retransmitted is not
+    /// known any more (Linux `tcp_shift_skb_data`).
     pub(super) fn add_run(&mut self, mut start: u64, mut added: Run) {
         if let Some((&before, run)) = self.runs.range(..start).next_back()
             && run.end == start
+            && run.segment == added.segment
         {
             added.packets += run.packets;
             added.was_retransmitted |= run.was_retransmitted;
             start = before;
         }
-        if let Some(after) = self.runs.remove(&added.end) {
+        if let Some(after) = self.runs.get(&added.end)
+            && after.segment == added.segment
+        {
             added.packets += after.packets;
             added.was_retransmitted |= after.was_retransmitted;
-            added.end = after.end;
+            let joined = core::mem::replace(&mut added.end, after.end);
+            self.runs.remove(&joined);
         }
         self.runs.insert(start, added);
     }

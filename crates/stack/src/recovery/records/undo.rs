@@ -14,13 +14,17 @@ impl Scoreboard {
         let Some(flight) = self.flight.as_mut() else {
             return Duplicate::OfTheNetwork;
         };
-        if let Some((_, run)) = flight.runs.range(..=start).next_back()
-            && end <= run.end
+        let mut at = start;
+        while let Some((_, run)) = flight.runs.range(..=at).next_back()
+            && at < run.end
         {
-            return match run.was_retransmitted {
-                true => Duplicate::Sacked,
-                false => Duplicate::OfTheNetwork,
-            };
+            if run.was_retransmitted {
+                return Duplicate::Sacked;
+            }
+            at = run.end;
+            if end <= at {
+                return Duplicate::OfTheNetwork;
+            }
         }
         let at = flight.record_start(start);
         match flight.first_in(at, end) {
