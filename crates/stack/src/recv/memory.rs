@@ -93,7 +93,9 @@ impl Receiver {
             left <= goal && in_order.saturating_add(left) <= limit
         });
         self.buffer.set_out_of_order(self.queue.range_charge());
-        self.buffer.fits(charge)
+        let fits = self.buffer.fits(charge);
+        self.is_predicting &= fits;
+        fits
     }
 
     /// Bytes of memory that everything takes which is kept here.

@@ -258,7 +258,8 @@ impl Receiver {
             let quick = self.quick_count();
             self.acks.enter_quick(quick, u32::MAX);
             self.answer_quickly();
-        } else {
+        } else if reason == DropReason::BufferFull || !self.buffer.is_truesize() {
+            // Linux does not answer data behind a gap that it drops (`tcp_data_queue_ofo`).
             self.acks.set_urgent();
         }
         DataOutcome {
@@ -417,15 +418,15 @@ impl Receiver {
     #[inline(never)]
     fn take_out_of_order(&mut self, data: &mut DataInput<'_>, came: &Came) -> DataOutcome {
         self.trouble.make().out_of_order += 1;
+        let blocks = self.buffer.blocks_of(came.bytes, came.segments);
+        if !data.payload.is_empty() && !self.make_room_out_of_order(data, blocks.charge) {
+            return self.refuse(DropReason::OutOfOrderFull);
+        }
         if !data.pushes_acks {
             self.acks.schedule();
         }
         let end = data.start + u64::from(data.payload.len());
         if !data.payload.is_empty() {
-            let blocks = self.buffer.blocks_of(came.bytes, came.segments);
-            if !self.make_room_out_of_order(data, blocks.charge) {
-                return self.refuse(DropReason::OutOfOrderFull);
-            }
             self.measure(&Arrived {
                 payload_bytes: came.bytes,
                 segment_bytes: data.segment_bytes,

@@ -162,7 +162,7 @@ impl Connection {
             // Both have closed already. Linux tells the peer of what it sent in vain, or will miss
             // (`tcp_close`, `tcp_disconnect`).
             State::Closing(_) | State::LastAck(_) => {
-                let misses = self.unsent_bytes() > 0 || self.send.has_fin();
+                let misses = self.recovery.progress().fin_end().is_none();
                 self.linux().is_some() && (misses || self.recv.unread_bytes() > 0)
             }
             // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
