@@ -26,6 +26,8 @@ pub(super) struct Buffer {
     settings: Arc<SocketSettings>,
     bytes: u32,
     is_locked: bool,
+    /// Unread bytes from which on the application is told of them.
+    lowat: u32,
     /// Memory of data that waits to be read.
     in_order: u32,
     /// Memory of data behind a gap.
@@ -46,6 +48,7 @@ impl Buffer {
             settings: Arc::clone(settings),
             bytes: 0,
             is_locked: false,
+            lowat: 1,
             in_order: 0,
             out_of_order: 0,
             ratio: match settings.recv.accounting {
@@ -57,7 +60,7 @@ impl Buffer {
             is_tight: false,
         };
         buffer.resize();
-        buffer.make_room_for_lowat();
+        buffer.set_lowat();
         buffer
     }
 
@@ -77,22 +80,22 @@ impl Buffer {
         }
     }
 
-    /// Unread bytes from which on the application is told of them: half of what the buffer may grow
-    /// to is the most that can be waited for (Linux `tcp_set_rcvlowat`).
-    pub(super) fn lowat(&self) -> u32 {
-        let rules = self.rules();
-        let most = if self.is_locked {
-            self.bytes
-        } else {
-            rules.buffer.max
-        };
-        rules.lowat.min(most / 2).max(1)
+    /// Unread bytes from which on the application is told of them.
+    pub(super) const fn lowat(&self) -> u32 {
+        self.lowat
     }
 
-    /// Makes the buffer so large that what is waited for fits into the window; whether it grew.
-    /// Linux does so where the application has not fixed the size (`tcp_set_rcvlowat`).
-    pub(super) fn make_room_for_lowat(&mut self) -> bool {
-        let space = self.space_of(self.lowat().into());
+    /// Sets them to what the application asked for: half of what the buffer may grow to now is the
+    /// most that can be waited for. Makes the buffer so large that this fits into the window, unless
+    /// the application has fixed its size; whether it grew (Linux `tcp_set_rcvlowat`).
+    pub(super) fn set_lowat(&mut self) -> bool {
+        let rules = self.rules();
+        let most = match self.is_locked {
+            true => self.bytes,
+            false => rules.buffer.max,
+        };
+        self.lowat = rules.lowat.min(most / 2).max(1);
+        let space = self.space_of(self.lowat.into());
         self.is_truesize() && !self.is_locked && self.grow_to(space)
     }
 

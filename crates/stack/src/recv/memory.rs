@@ -156,7 +156,7 @@ impl Receiver {
     pub(crate) fn configure(&mut self, _now: Instant, settings: &Arc<SocketSettings>) {
         let lowat = self.buffer.rules().lowat;
         self.buffer.configure(settings, self.is_established);
-        if lowat != settings.recv.lowat && self.buffer.make_room_for_lowat() {
+        if lowat != settings.recv.lowat && self.buffer.set_lowat() {
             self.window.raise_clamp(self.buffer.lowat());
         }
         if self.is_established {

@@ -417,11 +417,11 @@ impl Receiver {
 
     #[inline(never)]
     fn take_out_of_order(&mut self, data: &mut DataInput<'_>, came: &Came) -> DataOutcome {
-        self.trouble.make().out_of_order += 1;
         let blocks = self.buffer.blocks_of(came.bytes, came.segments);
         if !data.payload.is_empty() && !self.make_room_out_of_order(data, blocks.charge) {
             return self.refuse(DropReason::OutOfOrderFull);
         }
+        self.trouble.make().out_of_order += 1;
         if !data.pushes_acks {
             self.acks.schedule();
         }
@@ -657,7 +657,7 @@ impl Receiver {
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let unread = self.queue.unread();
-        let is_enough = unread > 0 && unread >= self.buffer.rules().lowat.into();
+        let is_enough = unread > 0 && unread >= self.buffer.lowat().into();
         is_enough || self.is_readable_with_less()
     }
 
@@ -666,13 +666,10 @@ impl Receiver {
         if self.is_fin_reached || self.is_shut {
             return true;
         }
-        let unread = self.queue.unread();
-        let is_full = || {
-            self.buffer.is_tight()
+        self.queue.unread() > 0
+            && (self.buffer.is_tight()
                 || self.buffer.is_nearly_full()
-                || self.current_window() <= self.window.segment()
-        };
-        unread > 0 && (unread >= self.buffer.lowat().into() || is_full())
+                || self.current_window() <= self.window.segment())
     }
 
     /// The application waits for no more data; what comes is kept and acknowledged all the same.
