@@ -139,11 +139,21 @@ impl DelayedAck {
         self.is_scheduled = true;
         self.packets = self.packets.saturating_add(segments);
         match self.last_data.replace(now) {
-            None => {
+            // In Linux an ACK of data behind a gap may have set the delay before.
+            Some(before) if self.delay_nanos > 0 => {
+                self.follow_pace(now, before, first_quick, env);
+            }
+            _ => {
                 self.refill_quick(first_quick, self.settings.acks.quick_max);
                 self.delay_nanos = nanos_of(self.settings.acks.delay);
             }
-            Some(before) => self.follow_pace(now, before, first_quick, env),
+        }
+    }
+
+    /// The pace of data counts from the handshake on, where the delay follows it.
+    pub(super) fn on_established(&mut self, now: Instant) {
+        if !self.is_fixed() {
+            self.last_data = Some(now);
         }
     }
 

@@ -44,6 +44,9 @@ pub(crate) use types::{
     AckWanted, Agreed, DataInput, DataOutcome, DropReason, Env, RecvMemoryState,
 };
 
+/// Quick ACKs where the sender's window may be small (Linux `tcp_data_ecn_check`).
+const QUICK_AFTER_MARK: u32 = 2;
+
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -130,6 +133,7 @@ impl Receiver {
             .establish(window_scaling, advmss, send_mss, &self.buffer);
         self.window.set_usual_options(option_bytes(timestamps));
         self.autotune.establish(now, &self.window);
+        self.acks.on_established(now);
         self.last_packet = now;
     }
 
@@ -328,6 +332,9 @@ impl Receiver {
             self.queue.append(held, data.start == came.start);
             self.buffer.set_in_order(self.queue.ready_charge());
             self.on_in_order(now, &facts, env);
+            if data.hurries {
+                self.enter_quick(QUICK_AFTER_MARK);
+            }
             if !had_gap {
                 self.tune_by_arrival(now, &facts, env);
             }
@@ -417,6 +424,9 @@ impl Receiver {
 
     #[inline(never)]
     fn take_out_of_order(&mut self, data: &mut DataInput<'_>, came: &Came) -> DataOutcome {
+        if data.hurries {
+            self.enter_quick(QUICK_AFTER_MARK);
+        }
         let blocks = self.buffer.blocks_of(came.bytes, came.segments);
         if !data.payload.is_empty() && !self.make_room_out_of_order(data, blocks.charge) {
             return self.refuse(DropReason::OutOfOrderFull);
@@ -725,12 +735,12 @@ impl Receiver {
     /// The ACK of the handshake waits for data of ours (Linux `tcp_rcv_synsent_state_process`,
     /// where the application asked for `TCP_DEFER_ACCEPT`).
     pub(crate) fn delay_first_ack(&mut self, now: Instant) {
-        self.enter_quick(now, u32::MAX);
+        self.enter_quick(u32::MAX);
         self.acks.delay_first(now);
     }
 
     /// Up to `max` ACKs leave at once (rule 8.7).
-    pub(crate) fn enter_quick(&mut self, _now: Instant, max: u32) {
+    fn enter_quick(&mut self, max: u32) {
         let quick = self.quick_count();
         self.acks.enter_quick(quick, max);
     }

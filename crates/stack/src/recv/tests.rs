@@ -128,6 +128,7 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         push,
         fin: false,
         is_predicted: false,
+        hurries: false,
         pushes_acks: false,
         timestamp_echo: None,
         timestamp_rtt: None,

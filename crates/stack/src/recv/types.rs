@@ -58,6 +58,8 @@ pub(crate) struct DataInput<'a> {
     pub(crate) fin: bool,
     /// It is the one that Linux predicts, where that matters (`Receiver::asks_for_prediction`).
     pub(crate) is_predicted: bool,
+    /// Its ECN mark asks for ACKs at once (Linux `tcp_data_ecn_check`).
+    pub(crate) hurries: bool,
     /// Released ACKs that waited to be merged, and asks for none itself.
     pub(crate) pushes_acks: bool,
     /// Our timestamp that came back, and its age.

@@ -15,9 +15,6 @@ use crate::recovery::{AckInput, AckOutcome};
 use crate::recv::{DataInput, DataOutcome, DropReason, Env};
 use crate::trace::TraceEvent;
 
-/// Quick ACKs where the sender's window may be small (Linux `tcp_data_ecn_check`).
-const QUICK_AFTER_MARK: u32 = 2;
-
 /// A segment with its numbers as offsets.
 #[derive(Debug)]
 pub(super) struct Placed<'a> {
@@ -312,10 +309,7 @@ impl Connection {
         if self.recovery.lost() > 0 && segment.sequence_bytes() > 0 && !was_predicted {
             self.retransmit_lost(now, shared);
         }
-        if hurries {
-            self.recv.enter_quick(now, QUICK_AFTER_MARK);
-        }
-        self.handle_data(now, shared, segment, start, is_predicted);
+        self.handle_data(now, shared, segment, start, (is_predicted, hurries));
         if self.state == State::Closed {
             return;
         }
@@ -520,7 +514,7 @@ impl Connection {
         shared: &mut Shared,
         segment: &mut Segment,
         start: i64,
-        is_predicted: bool,
+        (is_predicted, hurries): (bool, bool),
     ) {
         // Data stands behind a SYN.
         let data_start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
@@ -572,6 +566,7 @@ impl Connection {
                 push,
                 fin,
                 is_predicted,
+                hurries,
                 pushes_acks,
                 timestamp_echo: echo,
                 timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
