@@ -43,6 +43,7 @@ pub(super) struct Scoreboard {
     packets_out: u32,
     sacked: u32,
     lost: u32,
+    /// At least those of the records: see [`Self::release_retransmission`].
     retransmitted: u32,
     /// Packets marked lost since the connection began.
     lost_total: u64,
@@ -313,6 +314,7 @@ impl Scoreboard {
         if let Some(flight) = self.flight.as_mut() {
             if flight.is_over() {
                 flight.clear();
+                self.retransmitted = 0;
             } else {
                 flight.forget_sent(ack);
             }
@@ -528,9 +530,10 @@ impl Scoreboard {
         is_lost_again
     }
 
-    /// The retransmission of the first segment of the lost record at `start`, if one is in flight,
-    /// is lost as well.
-    fn lose_retransmission(&mut self, start: u64) {
+    /// The first segment of the lost record at `start` waits to leave again, though a retransmission
+    /// of it is in flight, since its loss was undone. Linux goes on to count that one until nothing
+    /// is out any more (`tcp_retransmit_skb`).
+    fn release_retransmission(&mut self, start: u64) {
         let found = self.first_in(start, start + 1);
         let Some((_, record)) = found.filter(|(_, it)| it.is_retransmitted) else {
             return;
@@ -542,7 +545,6 @@ impl Scoreboard {
         let flight = self.flight.make();
         if let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) {
             record.is_retransmitted = false;
-            self.retransmitted -= record.packets;
             flight.to_retransmit.insert(start);
         }
     }
@@ -669,7 +671,7 @@ impl Scoreboard {
                 self.mark_lost(found);
             }
             if is_head {
-                self.lose_retransmission(found);
+                self.release_retransmission(found);
             }
             is_head = false;
         }
