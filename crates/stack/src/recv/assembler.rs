@@ -99,7 +99,9 @@ pub(super) struct Assembler {
     /// Segments of all that is kept.
     segments: u32,
     /// Packets taken since the last collapse.
-    uncollapsed: usize,
+    uncollapsed: u32,
+    /// A part of the first block was read.
+    is_partly_read: bool,
     /// While something is kept behind a gap.
     behind: Option<Box<Behind>>,
 }
@@ -172,6 +174,7 @@ impl Assembler {
             ready_charge: 0,
             segments: 0,
             uncollapsed: 0,
+            is_partly_read: false,
             behind: None,
         }
     }
@@ -341,12 +344,14 @@ impl Assembler {
             let rest = first.payload.split_off(max);
             first.start += u64::from(max);
             self.read += u64::from(max);
+            self.is_partly_read = true;
             return Some(core::mem::replace(&mut first.payload, rest));
         }
         let held = self.ready.pop_front().expect("just seen");
         self.ready_charge -= held.charge;
         self.segments -= u32::from(held.segments);
         self.read += u64::from(held.payload.len());
+        self.is_partly_read = held.charge == 0;
         Some(held.payload)
     }
 
@@ -412,13 +417,14 @@ impl Assembler {
     ) -> u64 {
         let before = self.packets();
         self.uncollapsed = 0;
-        collapse_queue(&mut self.ready, &is_bloated, &blocks_of);
+        let is_partly_read = core::mem::take(&mut self.is_partly_read);
+        collapse_queue(&mut self.ready, is_partly_read, &is_bloated, &blocks_of);
         self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
         if let Some(behind) = &mut self.behind {
             for range in behind.ranges.values_mut() {
                 let blocks = range.held.iter().filter(|held| held.charge > 0).count();
                 if blocks > 1 {
-                    collapse_queue(&mut range.held, &is_bloated, &blocks_of);
+                    collapse_queue(&mut range.held, false, &is_bloated, &blocks_of);
                 }
             }
             let ranges = behind.ranges.values();
@@ -500,7 +506,7 @@ impl Assembler {
     /// Whether enough came since the last collapse to pay for another: a full buffer must not
     /// cost a pass over all packets for each that arrives.
     pub(super) fn is_collapse_worthwhile(&self) -> bool {
-        self.uncollapsed > self.packets() / 8
+        self.uncollapsed as usize > self.packets() / 8
     }
 
     pub(super) const fn segments(&self) -> u32 {
@@ -527,15 +533,17 @@ fn join(range: &mut Range, mut behind: Range) {
     }
 }
 
-/// See [`Assembler::collapse`] (Linux `tcp_collapse`).
+/// See [`Assembler::collapse`]; `is_partly_read`: the first block is worth it (Linux
+/// `tcp_collapse`).
 fn collapse_queue(
     queue: &mut VecDeque<Held>,
+    is_partly_read: bool,
     is_bloated: &impl Fn(u32, u32) -> bool,
     blocks_of: &impl Fn(u32, u32) -> Blocks,
 ) {
     let (mut first, mut bytes) = (0, 0);
-    let mut bloated = None;
-    for (at, held) in queue.iter().enumerate() {
+    let mut bloated = (is_partly_read && !queue.is_empty()).then_some(0);
+    for (at, held) in queue.iter().enumerate().take_while(|_| !is_partly_read) {
         bytes += held.payload.len();
         if held.charge > 0 {
             if is_bloated(bytes, held.charge) {
