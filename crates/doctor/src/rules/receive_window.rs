@@ -9,12 +9,13 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
-    ACKED_AT_ONCE, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, DELAYED_ACK,
-    DELAYED_ACK_TICKS, DELAYED_SHARE, MIN_BUSY_SHARE, MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS,
-    NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE,
-    SHUT_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW,
-    TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX,
-    WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
+    DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, MIN_BUSY_SHARE, MOSTLY_STOPPED,
+    MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED,
+    PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT,
+    SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE,
+    UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY,
+    WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -77,7 +78,8 @@ fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
         let [before, after] = pair else { continue };
         let late = before.since_ack_received?.saturating_sub(min_rtt);
         let acked = after.bytes_acked?.checked_sub(before.bytes_acked?)?;
-        let is_stopped = before.unacked_pkts? >= SPARSE_ACKS_WINDOW && cwnd_room_pkts(before)? < 2;
+        let is_stopped =
+            before.unacked_pkts? >= ACKED_AT_ONCE_WINDOW && cwnd_room_pkts(before)? < 2;
         let is_for_all = acked as f64 >= before.bytes_out()? as f64 * ACKED_AT_ONCE;
         if is_stopped && is_for_all && (SPARSE_ACKS_DELAY..=timer).contains(&late) {
             (waited, acks) = (waited + late, acks + 1);
@@ -608,6 +610,11 @@ mod tests {
     /// A window of 100 segments in flight, of which each ACK is for this many, over 2 ms; the last
     /// ACK before a look each 10 ms came at most `late` ms ago. The peer's window is never full.
     fn acked_by(segments: u64, late: u64) -> Timeline {
+        acked_of(100, segments, late)
+    }
+
+    /// The same of a window of so many segments.
+    fn acked_of(window: u32, segments: u64, late: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 80).into(),
             remote: ([10, 0, 0, 2], 40_000).into(),
@@ -620,11 +627,11 @@ mod tests {
                 snd_mss_bytes: Some(1448),
                 snd_wnd_bytes: Some(25_000_000),
                 min_rtt: Some(Duration::from_millis(2)),
-                unacked_pkts: Some(100),
-                cwnd_pkts: Some(100),
+                unacked_pkts: Some(window),
+                cwnd_pkts: Some(window),
                 notsent_bytes: Some(1_000_000),
                 bytes_acked: Some(acked),
-                bytes_sent: Some(acked + 144_800),
+                bytes_sent: Some(acked + u64::from(window) * 1448),
                 data_segs_in: Some(0),
                 since_ack_received: Some(Duration::from_millis(look * 10 % late)),
                 ..FlowSample::empty(at, key)
@@ -646,6 +653,17 @@ mod tests {
             });
         }
         assert!(reader_delays_acks(&far).is_none());
+    }
+
+    #[test]
+    fn a_short_queue_keeps_the_window_before_a_sleeping_reader_small() {
+        let verdict = reader_delays_acks(&acked_of(10, 10, 30)).expect("a verdict");
+        assert_eq!(verdict.diagnosis.id, "slow-reader");
+        assert!(reader_delays_acks(&acked_of(10, 2, 30)).is_none(), "parts");
+        assert!(
+            reader_delays_acks(&acked_of(4, 4, 30)).is_none(),
+            "one or two ACKs are all there are"
+        );
     }
 
     #[test]

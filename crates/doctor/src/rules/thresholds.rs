@@ -181,6 +181,10 @@ pub(crate) const SPARSE_ACKS_PER_RTT: f64 = 4.0;
 pub(crate) const SPARSE_ACKS_WINDOW: u32 = 16;
 /// ... and so late: Linux delays an ACK by 40 ms at least, half of that in the mean.
 pub(crate) const SPARSE_ACKS_DELAY: Duration = Duration::from_millis(15);
+/// Where each such ACK is for all that is in flight, of this many segments, a reader that sleeps
+/// shows in smaller windows too: for 8 a prompt one sends four ACKs. (A queue of 15 packets on the
+/// path cuts the window of whoever meets such a reader to 9 to 17 segments.)
+pub(crate) const ACKED_AT_ONCE_WINDOW: u32 = 8;
 /// A late ACK is one of the timer where it is for this share of what is in flight, or more.
 pub(crate) const ACKED_AT_ONCE: f64 = 0.8;
 /// Share of the time that delayed ACKs must take (the last look before each shows less of the wait
