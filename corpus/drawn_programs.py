@@ -17,8 +17,8 @@ JAVA = (("server", "javac -d $W $H/programs_fitting/Pages.java"),)
 FTP = (("server", "mkdir -p ftp/up && chmod 777 ftp/up && truncate -s 8G ftp/big && "
                   "chmod 755 . ftp"),)
 VSFTPD = (("server", "exec vsftpd $W/drawn-vsftpd.conf"),)
-RSYNCD = (*FILES, ("server", "printf '[m]\\npath=%s\\nuse chroot=no\\nuid=root\\ngid=root\\n"
-                             "read only=no\\nsocket options=@\\n' $W > rsyncd.conf"),
+RSYNCD = (*FILES, ("server", "printf 'socket options=@\\n[m]\\npath=%s\\nuse chroot=no\\nuid=root\\n"
+                             "gid=root\\nread only=no\\n' $W > rsyncd.conf"),
           ("client", "truncate -s 8G up8g"))
 RSYNC_SERVER = (("server", "exec rsync --daemon --no-detach --port 8730 --config rsyncd.conf"),)
 SSHD_SERVER = (("server", "exec /usr/sbin/sshd -De -f $W/sshd_config"),)
@@ -56,10 +56,12 @@ http_port 8000 accel defaultsite=127.0.0.1 no-vhost
 cache_peer 127.0.0.1 parent 80 0 no-query originserver
 http_access allow all
 cache deny all
-cache_effective_user root
 access_log none
 cache_log @W@/squid.log
-pid_filename @W@/squid.pid
+pid_filename none
+coredump_dir @W@
+visible_hostname lab
+shutdown_lifetime 1 seconds
 """,
     "drawn-lighttpd.conf": """
 server.document-root = "@W@"
@@ -134,8 +136,9 @@ def haproxy(size, think, sndbuf):
 def squid(size, think, sndbuf):
     if think or sndbuf:
         return None
-    return (page_file(size), (*NGINX, ("server", "exec squid -N -f $W/drawn-squid.conf")), "squid",
-            8000, 3)
+    # Its shared memory has one name on a host, and outlives it.
+    run = "exec unshare -m sh -c 'mount -t tmpfs none /dev/shm; exec squid -N -f $W/drawn-squid.conf'"
+    return page_file(size), (*NGINX, ("server", run)), "squid", 8000, 3
 
 
 def node(size, think, sndbuf):
