@@ -178,7 +178,12 @@ impl Observables {
             bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
-            transport_share: shares.map(transport_share),
+            transport_share: shares.map(|shares| {
+                let is_held = sender.is_some_and(|sender| {
+                    shares.get(Limit::SendBuffer) >= FULL_BUFFER_SHARE || fills_buffer(sender)
+                });
+                transport_share(shares, is_held)
+            }),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -557,10 +562,23 @@ fn shares(track: &Track) -> Option<Shares> {
     Shares::of_timeline(&timeline)
 }
 
-fn transport_share(shares: Shares) -> f64 {
+/// Whether a program waits for room in its send buffer in most samples: it is woken when a third is
+/// free (`sk_stream_is_writeable`), whatever holds the last piece of what it wrote.
+fn fills_buffer(track: &Track) -> bool {
+    let is_full =
+        |s: &FlowSample| Some(3 * u64::from(s.wmem_queued_bytes?) > 2 * u64::from(s.sndbuf_bytes?));
+    let full = track
+        .samples
+        .iter()
+        .filter(|s| is_full(s) == Some(true))
+        .count();
+    full * 2 > track.samples.len()
+}
+
+fn transport_share(shares: Shares, is_held: bool) -> f64 {
     let send_buffer = shares.get(Limit::SendBuffer);
     // What Nagle's algorithm holds of a stream whose send buffer is full, its program has written.
-    let held = match send_buffer >= FULL_BUFFER_SHARE {
+    let held = match is_held {
         true => shares.get(Limit::Nagle),
         false => 0.0,
     };
