@@ -9,6 +9,7 @@ product with buffers, the rates of programs with that of the path, and so on. A 
 1.5 of a boundary is drawn again, since nothing can be said of it in advance.
 """
 
+import dataclasses
 import math
 import random
 import sys
@@ -538,11 +539,16 @@ def one(draw, seed, number):
     more = {"of_first_seed": True} if cause is restarts and seed == 1 else {}
     for _ in range(20_000):
         made = cause(draw, path(draw), **more)
-        if made:
+        # Who takes one page each is gone when `fit` looks at it, which the first seeds did not know.
+        is_brief = made and made[0].end == "client" and "while :" in made[1].client[0][1]
+        if made and not (is_brief and seed > 2):
             break
     else:
         raise RuntimeError(f"{cause.__name__}: no clear draw")
     fit, kit, at, more, why = made
+    if cause is limited and "paced" in fit.limit and seed > 2:
+        # A program that sends what it may, and then waits for an answer, is the limit in other words.
+        fit = dataclasses.replace(fit, limit=fit.limit | {"application-thinks"})
     loss = ("--loss", f"{at.loss:.3f}%") if at.loss else ()
     warm_up = {"slow_reader": 14, "bloat": 13, "restarts": 9, "lossy": 9}.get(cause.__name__, 7)
     return fit, Situation(
