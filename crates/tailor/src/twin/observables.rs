@@ -99,6 +99,8 @@ pub struct Observables {
     /// Share of the time in which congestion control, the window or a buffer was the limit, and not
     /// the program or its writes.
     pub transport_share: Option<f64>,
+    /// Whether the sender's program waits for room in its send buffer in most samples.
+    pub fills_buffer: bool,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -184,6 +186,7 @@ impl Observables {
                 });
                 transport_share(shares, is_held)
             }),
+            fills_buffer: sender.is_some_and(fills_buffer),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),

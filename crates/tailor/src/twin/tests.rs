@@ -179,6 +179,22 @@ fn a_full_buffer_whose_last_piece_is_held_is_a_streams() {
     );
 }
 
+/// How much a fixed send buffer keeps in flight depends on how much its program writes at a time.
+#[test]
+fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    for size in [3000, 30_000, 200_000] {
+        let mut trial = fault.trial();
+        if let lab::Workload::Bulk { write_size, .. } = &mut trial.workload {
+            *write_size = base::Bytes(size);
+        }
+        let look = look_at_trial(&trial, fault.warm_up);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let check = twin.self_check();
+        assert!(check.holds(), "{size}: {check:?}");
+    }
+}
+
 #[test]
 fn a_cure_is_predicted_within_fifteen_percent() {
     let check = |fault: &str, tweak: Tweak, on_new: bool| {
