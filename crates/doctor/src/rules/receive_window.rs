@@ -466,7 +466,8 @@ fn what_unlocking_does(live: Live, may_grow: bool) -> &'static str {
 
 /// Whether the kernel would grow the window if it were allowed to: it does when more was read in a
 /// round trip than in any before (`tcp_rcv_space_adjust`), and no more than a window can arrive in
-/// one: a reader that has taken a whole one takes no more. Where the program shrank its buffer on the open connection, a larger one did once.
+/// one: a reader that has taken a whole one takes no more. Where the program shrank its buffer on
+/// the open connection, a larger one did once.
 fn may_grow(view: &View<'_>, offered: u64) -> bool {
     let most_read = view.received(|s| s.rcv_space_bytes);
     most_read.is_none_or(|most| u64::from(most) < offered)

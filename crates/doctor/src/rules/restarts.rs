@@ -310,8 +310,8 @@ mod tests {
         }
     }
 
-    /// Bursts of 137 segments, one each 920 ms, over a path of 107 ms: two timeouts halve the window
-    /// twice in each pause, and it is what it was when the last ACK of the burst has come.
+    /// Bursts of 137 segments, one each 920 ms, over a path of 107 ms: two timeouts halve the
+    /// window twice in each pause, and it is what it was when the last ACK of the burst has come.
     fn halved() -> Timeline {
         let (mut timeline, seen) = (Timeline::new(), look(0));
         let sample = seen.last().expect("a sample");

@@ -9,8 +9,8 @@ use crate::subject::{Look, Subject};
 
 impl<S: Subject + ?Sized> Work<'_, S> {
     /// The first look. A longer one where nothing moves in it (the program may be in a pause),
-    /// where it is too short for a finding to be sure or holds few losses, and where only new connections take the
-    /// change.
+    /// where it is too short for a finding to be sure or holds few losses, and where only new
+    /// connections take the change.
     pub(super) fn first_look(&mut self) -> Result<Look, S::Error> {
         let look = self.look(self.options.observe)?;
         let subject = &*self.subject;

@@ -55,7 +55,8 @@ const STALL: f64 = 0.035;
 const TICK: f64 = 0.006;
 /// Write sizes of a program that writes at a pace.
 const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
-/// The same of one that writes all the time into a send buffer of a fixed size: the usual one first.
+/// The same of one that writes all the time into a send buffer of a fixed size: the usual one
+/// first.
 const HELD_WRITE_SIZES: [u64; 2] = [65_536, 8192];
 /// ... on a path that is so many times as fast as what was carried, where its rate did not show.
 const HELD_RATE_FACTOR: f64 = 10.0;

@@ -180,12 +180,7 @@ impl Observables {
             bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
-            transport_share: shares.map(|shares| {
-                let is_held = sender.is_some_and(|sender| {
-                    shares.get(Limit::SendBuffer) >= FULL_BUFFER_SHARE || fills_buffer(sender)
-                });
-                transport_share(shares, is_held)
-            }),
+            transport_share: shares.map(|shares| transport_share(shares, sender)),
             fills_buffer: sender.is_some_and(fills_buffer),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
@@ -578,8 +573,9 @@ fn fills_buffer(track: &Track) -> bool {
     full * 2 > track.samples.len()
 }
 
-fn transport_share(shares: Shares, is_held: bool) -> f64 {
+fn transport_share(shares: Shares, sender: Option<&Track>) -> f64 {
     let send_buffer = shares.get(Limit::SendBuffer);
+    let is_held = send_buffer >= FULL_BUFFER_SHARE || sender.is_some_and(fills_buffer);
     // What Nagle's algorithm holds of a stream whose send buffer is full, its program has written.
     let held = match is_held {
         true => shares.get(Limit::Nagle),
