@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py` and `latecomers.py`, and judges what it does by their labels.
+`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py` and `drawn.py`, and judges
+what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -20,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+import drawn
 import fitting
 import fitting_anew
 import latecomers
@@ -128,13 +130,14 @@ def judged(label, document):
     first = document.get("first") or {"verdicts": []}
     limits = [each["finding"]["diagnosis"] for each in tried] or [
         each["id"] for each in first["verdicts"]]
+    limits = limits or ["unknown"]
     kept = [each for each in tried if each["kept"]]
     knobs = [change["knob"] for each in kept for change in each["changes"]]
     row = {"said": limits[:1], "ended": document["ending"], "kept": knobs, "tried": [
         {"diagnosis": each["finding"]["diagnosis"],
          "changes": [f"{change['knob']} = {change['to']}" for change in each["changes"]][:3],
          "predicted": each["predicted"], "outcome": each["outcome"]} for each in tried]}
-    row["limit_right"] = bool(limits) and limits[0] in label.limit
+    row["limit_right"] = limits[0] in label.limit
     row["ending_right"] = document["ending"] in label.ending
     row["change_right"] = (not label.knob and not kept) or knobs[:1] == [label.knob]
     if label.gain and kept:
@@ -147,7 +150,7 @@ def judged(label, document):
 
 def chosen(pattern):
     tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers)
+              latecomers, drawn)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import captured
 import cases
+import drawn
 import elsewhere
 import fitting
 import fitting_anew
@@ -53,7 +54,7 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
-           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS}
+           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

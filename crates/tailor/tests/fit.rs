@@ -229,6 +229,25 @@ fn what_helps_new_connections_only_is_out_of_reach_after_a_longer_look() {
     assert_eq!(looks("healthy-request"), healthy);
 }
 
+/// Losses that are rare tell nothing in a short look, and are random in one that holds enough.
+#[test]
+fn where_few_packets_are_lost_the_first_look_is_longer() {
+    let fault = find_fault("random-loss").expect("a row of the table");
+    let engine = Virtual::default();
+    let session = engine.start(&fault.trial()).expect("our stack has it");
+    let mut subject = Keeps {
+        simulated: Simulated::new(session, &NEVER, Box::new(|_, _, _| ())),
+        sees_both_ends: false,
+        looks: Vec::new(),
+    };
+    subject.wait(fault.warm_up).expect("it runs");
+    let mut options = options(fault);
+    options.observe = Duration::from_millis(900);
+    let fitting = fit(&mut subject, &options, &mut |_, _| Ok(())).expect("it runs");
+    assert_eq!(subject.looks[1], options.observe * 5);
+    assert_eq!(fitting.tried[0].finding.diagnosis, "random-loss");
+}
+
 /// Nothing on this host tells whether the other one offers no scaling or the path removes it, and a
 /// longer look does not either.
 #[test]

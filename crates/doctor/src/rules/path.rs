@@ -11,7 +11,8 @@ use super::queue;
 use super::small_writes::of_all_time;
 use super::steady::{
     arrives_at_one_rate, arrives_steadily, drops_behind_queue, drops_large_windows,
-    drops_surely_at_one_rate, losses_behind_queue, round_trips_follow_window, round_trips_probe,
+    drops_surely_at_one_rate, losses_behind_queue, probes_overflow, round_trips_follow_window,
+    round_trips_probe,
 };
 use super::thresholds::{
     CAUGHT_UP, DEAD_BACKOFF, DEAD_SHARE, FULL_RATE, FULL_SEGMENT, FULL_SHARE, IDLE_BEFORE_CUT,
@@ -301,7 +302,8 @@ pub(crate) fn policed(view: &View<'_>) -> Option<Verdict> {
     let has_queue = WindowCuts::of(sender).follow_a_queue(sender)
         || arrives_steadily(sender)
         || drops_behind_queue(sender).is_some()
-        || losses_behind_queue(view).is_some();
+        || losses_behind_queue(view).is_some()
+        || probes_overflow(view);
     if !drops || delay >= bound || has_queue || view.interface_share().is_some() {
         return None;
     }

@@ -9,12 +9,13 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::next::next_limit;
 use super::thresholds::{
-    ACKED_AT_ONCE, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME, DELAYED_ACK,
-    DELAYED_ACK_TICKS, DELAYED_SHARE, MIN_BUSY_SHARE, MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS,
-    NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE,
-    SHUT_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW,
-    TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX,
-    WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
+    DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE, MOSTLY_STOPPED,
+    MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED,
+    PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SLEEPS_SHARE, SPARSE_ACKS_DELAY,
+    SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE,
+    UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE,
+    WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -34,6 +35,11 @@ pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
         return reader_delays_acks(view.sender?);
     }
     let unread = unread_share(view);
+    if let Some(receiver) = view.receiver.filter(|_| view.sender.is_none())
+        && unread.is_some_and(|unread| unread < UNREAD_VOTES)
+    {
+        return sleeps_on_data(receiver);
+    }
     let (share, confidence) = match unread {
         Some(unread) if unread < UNREAD_VOTES => return None,
         Some(_) if view.sender.is_some() => (held?, Confidence::High),
@@ -77,7 +83,8 @@ fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
         let [before, after] = pair else { continue };
         let late = before.since_ack_received?.saturating_sub(min_rtt);
         let acked = after.bytes_acked?.checked_sub(before.bytes_acked?)?;
-        let is_stopped = before.unacked_pkts? >= SPARSE_ACKS_WINDOW && cwnd_room_pkts(before)? < 2;
+        let is_stopped =
+            before.unacked_pkts? >= ACKED_AT_ONCE_WINDOW && cwnd_room_pkts(before)? < 2;
         let is_for_all = acked as f64 >= before.bytes_out()? as f64 * ACKED_AT_ONCE;
         if is_stopped && is_for_all && (SPARSE_ACKS_DELAY..=timer).contains(&late) {
             (waited, acks) = (waited + late, acks + 1);
@@ -101,6 +108,55 @@ fn reader_delays_acks(sender: &Timeline) -> Option<Verdict> {
                     .median(|s| s.snd_wnd_bytes)
                     .map(|bytes| human::count(bytes, "byte")),
                 "any: it takes what arrives while the program does not read",
+            )
+            .remark(READS_SLOWLY)
+    })
+}
+
+/// The same as [`reader_delays_acks`] at the receiver, whose buffer is far from full: much lies
+/// unread while nothing comes, for longer than the path and a tick take, and new data comes when
+/// that was read. A sender with a pace of its own sends however the program reads.
+fn sleeps_on_data(receiver: &Timeline) -> Option<Verdict> {
+    let (min_rtt, mss) = (receiver.min_rtt()?, receiver.mss_bytes()?);
+    let quiet = min_rtt.saturating_add(TICK * 2);
+    let least = mss.saturating_mul(ACKED_AT_ONCE_WINDOW);
+    let (mut slept, mut watched, mut read) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let (mut came, mut came_with_reads, mut lay) = (0_u64, 0_u64, 0_u64);
+    let samples: Vec<&FlowSample> = receiver.samples().collect();
+    for pair in samples.windows(2) {
+        let [before, after] = pair else { continue };
+        let (time, unread) = (after.at.since(before.at), before.unread_bytes?);
+        let arrived = after.bytes_received?.checked_sub(before.bytes_received?)?;
+        (watched, came) = (watched + time, came.saturating_add(arrived));
+        if arrived.saturating_add(u64::from(unread)) > u64::from(after.unread_bytes?) {
+            (read, came_with_reads) = (read + time, came_with_reads.saturating_add(arrived));
+        }
+        if unread >= least && before.since_data_received? >= quiet {
+            (slept, lay) = (slept + time, lay.max(u64::from(unread)));
+        }
+    }
+    let share = ratio_of_times(slept, watched)?;
+    let with_reads = came_with_reads as f64 / came.max(1) as f64;
+    let follows = with_reads >= FOLLOWS_READS * ratio_of_times(read, watched)?;
+    (share >= SLEEPS_SHARE && follows).then(|| {
+        Draft::new("slow-reader", share, Confidence::Medium)
+            .row(
+                "unread_bytes",
+                format!(
+                    "up to {} while nothing comes, in {} of the time",
+                    human::count(lay, "byte"),
+                    human::share(share)
+                ),
+                "close to 0 with a prompt reader",
+            )
+            .row(
+                "bytes_received",
+                format!(
+                    "{} of it comes in the {} of the time in which the program reads",
+                    human::share(with_reads),
+                    human::share(ratio_of_times(read, watched).unwrap_or_default())
+                ),
+                "whenever the sender sends",
             )
             .remark(READS_SLOWLY)
     })
@@ -410,10 +466,11 @@ fn what_unlocking_does(live: Live, may_grow: bool) -> &'static str {
 
 /// Whether the kernel would grow the window if it were allowed to: it does when more was read in a
 /// round trip than in any before (`tcp_rcv_space_adjust`), and no more than a window can arrive in
-/// one. Where the program shrank its buffer on the open connection, a larger one did once.
+/// one: a reader that has taken a whole one takes no more. Where the program shrank its buffer on
+/// the open connection, a larger one did once.
 fn may_grow(view: &View<'_>, offered: u64) -> bool {
     let most_read = view.received(|s| s.rcv_space_bytes);
-    most_read.is_none_or(|most| u64::from(most) <= offered)
+    most_read.is_none_or(|most| u64::from(most) < offered)
 }
 
 /// The receiver's kernel does not grow buffers: `tcp_moderate_rcvbuf` is off, and the buffer stands
@@ -608,6 +665,11 @@ mod tests {
     /// A window of 100 segments in flight, of which each ACK is for this many, over 2 ms; the last
     /// ACK before a look each 10 ms came at most `late` ms ago. The peer's window is never full.
     fn acked_by(segments: u64, late: u64) -> Timeline {
+        acked_of(100, segments, late)
+    }
+
+    /// The same of a window of so many segments.
+    fn acked_of(window: u32, segments: u64, late: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 80).into(),
             remote: ([10, 0, 0, 2], 40_000).into(),
@@ -620,11 +682,11 @@ mod tests {
                 snd_mss_bytes: Some(1448),
                 snd_wnd_bytes: Some(25_000_000),
                 min_rtt: Some(Duration::from_millis(2)),
-                unacked_pkts: Some(100),
-                cwnd_pkts: Some(100),
+                unacked_pkts: Some(window),
+                cwnd_pkts: Some(window),
                 notsent_bytes: Some(1_000_000),
                 bytes_acked: Some(acked),
-                bytes_sent: Some(acked + 144_800),
+                bytes_sent: Some(acked + u64::from(window) * 1448),
                 data_segs_in: Some(0),
                 since_ack_received: Some(Duration::from_millis(look * 10 % late)),
                 ..FlowSample::empty(at, key)
@@ -646,6 +708,58 @@ mod tests {
             });
         }
         assert!(reader_delays_acks(&far).is_none());
+    }
+
+    #[test]
+    fn a_short_queue_keeps_the_window_before_a_sleeping_reader_small() {
+        let verdict = reader_delays_acks(&acked_of(10, 10, 30)).expect("a verdict");
+        assert_eq!(verdict.diagnosis.id, "slow-reader");
+        assert!(reader_delays_acks(&acked_of(10, 2, 30)).is_none(), "parts");
+        assert!(
+            reader_delays_acks(&acked_of(4, 4, 30)).is_none(),
+            "one or two ACKs are all there are"
+        );
+    }
+
+    /// Looks each 10 ms at a program that reads all there is each 40 ms. 30 segments come in the
+    /// 10 ms behind that, or a quarter of them in each look, whatever it does.
+    fn sleeps(is_held: bool) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        let (mut timeline, mut unread, mut received) = (Timeline::new(), 0_u32, 0_u64);
+        for look in 0..500_u64 {
+            let phase = look % 4;
+            if phase == 0 {
+                unread = 0;
+            }
+            let comes = match (is_held, phase) {
+                (true, 0) => 30 * 1448,
+                (true, _) => 0,
+                (false, _) => 7 * 1448,
+            };
+            (unread, received) = (unread + comes, received + u64::from(comes));
+            let quiet = if is_held { 10 * phase } else { 0 };
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(1)),
+                rcvbuf_bytes: Some(4_000_000),
+                rmem_bytes: Some(unread * 2),
+                unread_bytes: Some(unread),
+                bytes_received: Some(received),
+                since_data_received: Some(Duration::from_millis(quiet)),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10 * look), key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn data_that_comes_when_what_came_before_was_read_waits_for_the_reader() {
+        let verdict = sleeps_on_data(&sleeps(true)).expect("a verdict");
+        assert_eq!(verdict.diagnosis.id, "slow-reader");
+        assert!(sleeps_on_data(&sleeps(false)).is_none(), "it comes anyway");
     }
 
     #[test]

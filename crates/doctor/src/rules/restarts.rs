@@ -151,7 +151,8 @@ impl<'t> Begun<'t> {
             _ => self.quiet.cwnd_pkts,
         };
         let of_burst = self.earlier.and_then(|burst| burst.cwnd_max_pkts);
-        let (before, after) = (of_burst.or_else(of_pause)?, self.begin.cwnd_pkts?);
+        // The last ACK of the burst, with which it is over, may have doubled it.
+        let (before, after) = (of_burst.max(of_pause())?, self.begin.cwnd_pkts?);
         let is_reset = f64::from(after) <= f64::from(before) * RESTART_SHARE;
         is_reset.then(|| (before, self.window_of_start(after)))
     }
@@ -307,6 +308,42 @@ mod tests {
             let read = read.unwrap_or_else(|| panic!("{late}: no restart"));
             assert_eq!((read.before, read.after), (410, 10), "{late} ms late");
         }
+    }
+
+    /// Bursts of 137 segments, one each 920 ms, over a path of 107 ms: two timeouts halve the
+    /// window twice in each pause, and it is what it was when the last ACK of the burst has come.
+    fn halved() -> Timeline {
+        let (mut timeline, seen) = (Timeline::new(), look(0));
+        let sample = seen.last().expect("a sample");
+        for now in (0..12_000_u64).step_by(10) {
+            let (burst, phase) = (now / 920, now % 920);
+            let (window, passed, out) = match phase / 107 {
+                0 => (46, 0, 46),
+                1 => (92, 46, 91),
+                _ => (184, 137, 0),
+            };
+            timeline.push(FlowSample {
+                at: Instant::ZERO + Duration::from_millis(now),
+                min_rtt: Some(Duration::from_millis(107)),
+                srtt: Some(Duration::from_millis(109)),
+                rto: Some(Duration::from_millis(312)),
+                cwnd_pkts: Some(window),
+                unacked_pkts: Some(out),
+                bytes_acked: Some((burst * 137 + passed) * u64::from(MSS)),
+                since_data_sent: Some(Duration::from_millis(phase.saturating_sub(107))),
+                ..sample.clone()
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn the_window_before_a_pause_is_the_one_that_the_last_ack_made() {
+        let timeline = halved();
+        let seen = Observation::of(&timeline);
+        let read = Restarts::read(&crate::observation::sender_view(&seen), 1).expect("restarts");
+        assert_eq!((read.before, read.after), (184, 46));
+        assert!(read.is_worth_a_setting(), "{:?} of each 920 ms", read.lost);
     }
 
     #[test]

@@ -91,6 +91,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
         busy,
         mss,
         min_rtt,
+        first,
     } = median;
     let (least, most) = PROPOSED_INITIAL_WINDOW;
     let window = (best.bdp_bytes(min_rtt) / mss / 2).clamp(least, most);
@@ -104,7 +105,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
     // The handshake stays.
     let whole = busy + min_rtt;
     let rounds = |first: u64| doublings(bytes / mss.max(1), first);
-    let saved = min_rtt * rounds(INITIAL_WINDOW_PKTS).saturating_sub(rounds(window));
+    let saved = min_rtt * rounds(first).saturating_sub(rounds(window));
     let (sending, receiving) = (view.sender_side, view.receiver_side());
     Some(
         Draft::new("initcwnd-too-small", share, Confidence::Medium)
@@ -178,10 +179,11 @@ fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
     };
     let best = most(|shown| shown.rate_of_full_path).or_else(|| most(|shown| shown.shown_rate))?;
     starts.retain(|start| start.is_slow(best));
-    // One that still sends may become one that is short, or not.
-    let told = connections
-        .iter()
-        .filter(|timeline| timeline.last().and_then(is_idle) == Some(true));
+    // One that still sends may become one that is short, or not; of one that was seen when all was
+    // sent the start is not known.
+    let told = connections.iter().filter(|timeline| {
+        timeline.last().and_then(is_idle) == Some(true) && saw_sending(timeline) != Some(false)
+    });
     let enough = starts.len() >= SHORT_CONNECTIONS && starts.len() * 2 >= told.count();
     enough.then_some((best, starts))
 }
@@ -244,6 +246,8 @@ struct Start {
     busy: Duration,
     mss: u64,
     min_rtt: Duration,
+    /// Segments of its first window, of usual ones at most.
+    first: u64,
 }
 
 impl Start {
@@ -299,8 +303,10 @@ fn start(timeline: &Timeline) -> Option<Start> {
         let grown = u32::try_from(s.bytes_acked? / mss.max(1)).unwrap_or(u32::MAX);
         Some(s.cwnd_pkts?.saturating_sub(grown))
     };
-    let began_small = timeline.samples().find_map(began)? < LARGE_INITIAL_WINDOW_PKTS;
-    let above_first_window = bytes > 2 * INITIAL_WINDOW_PKTS * mss;
+    let first = timeline.samples().find_map(began)?;
+    let began_small = first < LARGE_INITIAL_WINDOW_PKTS;
+    let first = u64::from(first).clamp(1, INITIAL_WINDOW_PKTS);
+    let above_first_window = bytes > 2 * first * mss;
     let is_free = window_free && !send_buffer::fixed_buffer_stops(timeline);
     let is_start = keeps_sending && clean && is_free && began_small;
     (is_start && is_long_enough && above_first_window).then_some(Start {
@@ -308,7 +314,15 @@ fn start(timeline: &Timeline) -> Option<Start> {
         busy,
         mss,
         min_rtt,
+        first,
     })
+}
+
+/// Whether a connection was seen before all that it carried had been sent.
+fn saw_sending(timeline: &Timeline) -> Option<bool> {
+    let (first, last) = (timeline.first()?, timeline.last()?);
+    let sent = first.bytes_acked?.saturating_add(first.bytes_out()?);
+    Some(sent.saturating_add(1) < last.bytes_acked?)
 }
 
 /// No threshold was set; or only `HyStart` set one, at the window reached (RFC 9406).
@@ -325,5 +339,96 @@ fn is_same_service(own: &Timeline, other: &Timeline) -> bool {
     match (own.key(), other.key()) {
         (Some(a), Some(b)) => a != b && (a.remote == b.remote || a.local == b.local),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::FlowKey;
+
+    use super::*;
+    use crate::Observation;
+
+    const RTT: u64 = 42;
+
+    /// A connection that sends 24 segments, 3 of them first and twice as many in each round trip,
+    /// looked at each 10 ms from so many milliseconds on; the last look is at its end.
+    fn short(port: u16, from: u64) -> Timeline {
+        short_of(24, port, from)
+    }
+
+    /// The same of this many segments.
+    fn short_of(segments: u32, port: u16, from: u64) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 80).into(),
+            remote: ([10, 0, 0, 2], port).into(),
+        };
+        let mut timeline = Timeline::new();
+        let rounds = [0, 3, 9, 21]
+            .iter()
+            .filter(|sent| segments > **sent)
+            .count() as u64;
+        for now in (from..=5 * RTT).step_by(10).chain([5 * RTT + 1]) {
+            let (window, acked) = match now / RTT {
+                0 => (3, 0),
+                1 => (6, 3),
+                2 => (12, 9),
+                3 => (24, 21),
+                _ => (27, segments),
+            };
+            let acked = segments.min(acked);
+            let out = window.min(segments - acked);
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                min_rtt: Some(Duration::from_millis(RTT)),
+                srtt: Some(Duration::from_millis(RTT)),
+                busy_time: Some(Duration::from_millis(now.min(rounds * RTT))),
+                rwnd_limited_time: Some(Duration::ZERO),
+                cwnd_pkts: Some(window),
+                ssthresh_pkts: Some(i32::MAX as u32),
+                unacked_pkts: Some(out),
+                notsent_bytes: Some((segments - acked - out) * 1448),
+                bytes_acked: Some(u64::from(acked) * 1448),
+                bytes_sent: Some(u64::from(acked + out) * 1448),
+                bytes_retrans: Some(0),
+                retrans_total_pkts: Some(0),
+                delivery_rate: Some(base::Rate::from_bits_per_second(3_000_000)),
+                ..FlowSample::empty(base::Instant::from_nanos(now * 1_000_000), key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_first_window_of_three_segments_is_too_small_for_eighteen() {
+        let told = |segments: u32| {
+            let (own, other) = (short_of(segments, 40_000, 0), short_of(segments, 40_001, 0));
+            let siblings = [&other];
+            let seen = Observation {
+                siblings: &siblings,
+                ..Observation::of(&own)
+            };
+            let verdict = initcwnd_too_small(&crate::observation::sender_view(&seen));
+            verdict.map(|verdict| verdict.saves.expect("it is arithmetic") > 0.3)
+        };
+        assert_eq!(told(18), Some(true));
+        assert_eq!(told(5), None, "two round trips");
+    }
+
+    #[test]
+    fn connections_of_which_only_the_end_was_seen_tell_nothing_of_their_start() {
+        let told = |seen_late: u16, from: u64| {
+            let own = short(40_000, 0);
+            let mut beside: Vec<Timeline> = (1..3).map(|n| short(40_000 + n, 0)).collect();
+            beside.extend((0..seen_late).map(|n| short(50_000 + n, from)));
+            let siblings: Vec<&Timeline> = beside.iter().collect();
+            let seen = Observation {
+                siblings: &siblings,
+                ..Observation::of(&own)
+            };
+            initcwnd_too_small(&crate::observation::sender_view(&seen)).is_some()
+        };
+        assert!(told(0, 0));
+        assert!(told(20, 5 * RTT), "their last look alone");
     }
 }

@@ -15,8 +15,8 @@ use super::thresholds::{
     EXCESS_KEPT, EXCESS_PASSED, EXCESS_ROUNDS, EXCESS_SENT, FOLLOWS_CORRELATION, FOLLOWS_SLOPE,
     FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_SPREAD_SURE, LOSSES_TOGETHER_RTTS,
     LOST_TOGETHER, MIN_SAMPLES, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
-    PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_GAP_RANK,
-    QUEUE_GAPS, QUEUE_LOSS_RANK, STEADY_STEP, STEADY_STEPS,
+    PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_DELAY,
+    QUEUE_GAP_RANK, QUEUE_GAPS, QUEUE_LOSS_RANK, QUEUE_SHARE, STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -297,7 +297,26 @@ pub(crate) fn drops_behind_queue(sender: &Timeline) -> Option<(usize, f64)> {
 /// last came behind the loss, and has waited in the queue that dropped it; where losses are random,
 /// nothing has.
 pub(crate) fn losses_behind_queue(view: &View<'_>) -> Option<(usize, f64)> {
-    let sender = view.sender.filter(|_| !view.is_bbr())?;
+    let (losses, share, _) = round_trips_of_losses(view.sender.filter(|_| !view.is_bbr())?)?;
+    Some((losses, share))
+}
+
+/// Whether BBR's losses come with its longest round trips, which are longer by what a queue takes:
+/// each time it probes for more, a short queue fills up and drops. A policer drops without one, and
+/// the round trips of random losses are like others.
+pub(crate) fn probes_overflow(view: &View<'_>) -> bool {
+    let overflow = || {
+        let sender = view.sender.filter(|_| view.is_bbr())?;
+        let (_, _, round_trip) = round_trips_of_losses(sender)?;
+        let min_rtt = sender.min_rtt()?;
+        Some(round_trip >= min_rtt + QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE)))
+    };
+    overflow() == Some(true)
+}
+
+/// How many losses looks at a socket saw, where round trips are then longer than most others;
+/// longer than which share of them, and the median of theirs.
+fn round_trips_of_losses(sender: &Timeline) -> Option<(usize, f64, Duration)> {
     let start = start_ends(sender).unwrap_or(Instant::ZERO);
     if sender.last()?.source == Source::Capture {
         return None;
@@ -307,19 +326,24 @@ pub(crate) fn losses_behind_queue(view: &View<'_>) -> Option<(usize, f64)> {
     let open = samples.iter().copied().filter(of_open);
     let mut others: Vec<Duration> = open.filter_map(|s| s.srtt).collect();
     others.sort_unstable();
-    let longer_than = |at: Instant| {
-        let srtt = samples[samples.partition_point(|s| s.at <= at)..]
+    let after = |at: Instant| {
+        samples[samples.partition_point(|s| s.at <= at)..]
             .first()?
-            .srtt?;
-        let shorter = others.partition_point(|other| *other < srtt);
-        let as_long = others.partition_point(|other| *other <= srtt) - shorter;
-        Some((shorter as f64 + as_long as f64 / 2.0) / others.len().max(1) as f64)
+            .srtt
     };
     let times = losses(sender).into_iter().filter(|time| *time >= start);
-    let shares: Vec<f64> = times.filter_map(longer_than).collect();
+    let mut round_trips: Vec<Duration> = times.filter_map(after).collect();
+    round_trips.sort_unstable();
+    let longer_than = |srtt: &Duration| {
+        let shorter = others.partition_point(|other| other < srtt);
+        let as_long = others.partition_point(|other| other <= srtt) - shorter;
+        (shorter as f64 + as_long as f64 / 2.0) / others.len().max(1) as f64
+    };
+    let shares: Vec<f64> = round_trips.iter().map(longer_than).collect();
     let (mean, _) = mean_and_variance(&shares);
     let enough = others.len() >= MIN_SAMPLES && shares.len() >= ONE_RATE_LOSSES;
-    (enough && mean >= QUEUE_LOSS_RANK).then_some((shares.len(), mean))
+    let median = round_trips.get(round_trips.len() / 2)?;
+    (enough && mean >= QUEUE_LOSS_RANK).then_some((shares.len(), mean, *median))
 }
 
 /// As [`drops_at_one_rate`], where so few random losses would hardly come at one rate by chance.

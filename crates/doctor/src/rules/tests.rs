@@ -385,6 +385,10 @@ fn a_window_grows_on_an_open_connection_that_never_read_more_than_its_window() {
     ] {
         assert_eq!(live(scene, id, 14_600), Live::Now);
         assert_eq!(live(scene, id, 1_000_000), Live::Reconnect);
+        // All that comes in a round trip was read in one already.
+        let windows = named(scene).local;
+        let window = windows.samples().filter_map(|s| s.snd_wnd_bytes).max();
+        assert_eq!(live(scene, id, window.expect("seen")), Live::Reconnect);
     }
 }
 

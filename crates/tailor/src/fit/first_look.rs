@@ -9,8 +9,8 @@ use crate::subject::{Look, Subject};
 
 impl<S: Subject + ?Sized> Work<'_, S> {
     /// The first look. A longer one where nothing moves in it (the program may be in a pause),
-    /// where it is too short for a finding to be sure, and where only new connections take the
-    /// change.
+    /// where it is too short for a finding to be sure or holds few losses, and where only new
+    /// connections take the change.
     pub(super) fn first_look(&mut self) -> Result<Look, S::Error> {
         let look = self.look(self.options.observe)?;
         let subject = &*self.subject;
@@ -38,6 +38,19 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         });
         if let Some(time) = short {
             return self.look(time);
+        }
+        // Few losses do not tell whether a queue dropped them.
+        let has_few_losses = look.observed(|observed| {
+            let answers = observed.answers(wants);
+            let is_told = answers.iter().any(|answered| {
+                answered
+                    .main()
+                    .is_some_and(|main| main.diagnosis.is_finding())
+            });
+            !is_told && answers.iter().any(timing::has_few_losses)
+        });
+        if has_few_losses {
+            return self.look(self.options.observe * timing::LOOKS_FOR_LOSSES);
         }
         match self.needs_new_connections(&look)? {
             true => self.look(timing::RENEWAL),

@@ -110,6 +110,13 @@ impl Draft {
         }
     }
 
+    /// Has a program that moves bulk write so many bytes at a time.
+    pub(super) fn write_at_a_time(&mut self, bytes: u64) {
+        if let Workload::Bulk { write_size, .. } = &mut self.workload {
+            *write_size = Bytes(bytes);
+        }
+    }
+
     pub(super) fn trial(&self, seed: u64) -> Trial {
         let rate = Rate::from_bits_per_second(self.rate_bps.max(1.0) as u64);
         let queue = QueueLimit::Packets(self.queue_pkts.round().max(1.0) as u64);

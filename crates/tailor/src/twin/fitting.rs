@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::Bytes;
+use base::{Bytes, KnobValue};
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
@@ -55,6 +55,16 @@ const STALL: f64 = 0.035;
 const TICK: f64 = 0.006;
 /// Write sizes of a program that writes at a pace.
 const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
+/// The same of one that writes all the time into a send buffer of a fixed size: the usual one
+/// first.
+const HELD_WRITE_SIZES: [u64; 2] = [65_536, 8192];
+/// ... on a path that is so many times as fast as what was carried, where its rate did not show.
+const HELD_RATE_FACTOR: f64 = 10.0;
+/// How often the size of the buffer is corrected, each time by this factor at most, and until it
+/// carries what was seen but for this share.
+const HELD_STEPS: usize = 4;
+const HELD_STEP: f64 = 3.0;
+const HELD_NEAR: f64 = 0.03;
 /// Queue sizes tried where blocks overflow a queue: samples between them do not show its length.
 const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
 /// A path is taken to be full where congestion control is the limit for this much of the time, so
@@ -137,6 +147,7 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     };
     let draft = search.with_rtt(draft);
     let draft = search.with_writes(draft);
+    let draft = search.with_held_buffer(draft);
     if search.is_full(&draft) {
         search.is_rate_known = true;
         return search.found();
@@ -458,6 +469,54 @@ impl Search<'_> {
         }
         self.run_all();
         self.best().map_or(draft, |best| best.draft)
+    }
+
+    /// How much of a send buffer of a fixed size is in flight depends on how its program writes and
+    /// waits: a write that has begun may exceed it, and who waits until there is room leaves a part
+    /// of it empty. The buffer of the twin, whose program does neither, has the size with which it
+    /// carries what was seen.
+    fn with_held_buffer(&mut self, draft: Draft) -> Draft {
+        let end = self.seen.sender();
+        let set = draft.hosts.settings(end).get("sndbuf");
+        let (Some(KnobValue::Number(bytes)), true) = (set, self.seen.fills_buffer) else {
+            return draft;
+        };
+        let carried = self.seen.goodput_bps();
+        let rate = self.link_bps.unwrap_or(carried * HELD_RATE_FACTOR);
+        let from = (self.seen.here, self.seen.both_ends);
+        let (mut best, mut nearest) = (draft.clone(), f64::INFINITY);
+        for size in HELD_WRITE_SIZES {
+            let mut bytes = *bytes as f64;
+            for _ in 0..HELD_STEPS {
+                let mut held = draft.at_rate(rate);
+                held.queue_pkts = (rate / 8.0 * held.rtt / held.mtu as f64).max(QUEUE_MIN_PKTS);
+                held.write_at_a_time(size);
+                held.hosts
+                    .of(end)
+                    .insert("sndbuf", KnobValue::Number(bytes as u64));
+                self.runs += 1;
+                let runs = held.run(SEEDS[0], self.times_of(&held), from, &[]);
+                let Some(twin) = runs.and_then(|runs| Some(runs.first()?.goodput_bps())) else {
+                    break;
+                };
+                let factor = carried / twin.max(1.0);
+                if factor.ln().abs() < nearest {
+                    nearest = factor.ln().abs();
+                    let hosts = held.hosts;
+                    let workload = held.workload;
+                    best = Draft {
+                        hosts,
+                        workload,
+                        ..draft.clone()
+                    };
+                }
+                if nearest <= HELD_NEAR {
+                    return best;
+                }
+                bytes *= factor.clamp(1.0 / HELD_STEP, HELD_STEP);
+            }
+        }
+        best
     }
 
     /// Other queues, where one was seen to fill.

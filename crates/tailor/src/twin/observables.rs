@@ -99,6 +99,8 @@ pub struct Observables {
     /// Share of the time in which congestion control, the window or a buffer was the limit, and not
     /// the program or its writes.
     pub transport_share: Option<f64>,
+    /// Whether the sender's program waits for room in its send buffer in most samples.
+    pub fills_buffer: bool,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -178,7 +180,8 @@ impl Observables {
             bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
-            transport_share: shares.map(transport_share),
+            transport_share: shares.map(|shares| transport_share(shares, sender)),
+            fills_buffer: sender.is_some_and(fills_buffer),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -557,10 +560,24 @@ fn shares(track: &Track) -> Option<Shares> {
     Shares::of_timeline(&timeline)
 }
 
-fn transport_share(shares: Shares) -> f64 {
+/// Whether a program waits for room in its send buffer in most samples: it is woken when a third is
+/// free (`sk_stream_is_writeable`), whatever holds the last piece of what it wrote.
+fn fills_buffer(track: &Track) -> bool {
+    let is_full =
+        |s: &FlowSample| Some(3 * u64::from(s.wmem_queued_bytes?) > 2 * u64::from(s.sndbuf_bytes?));
+    let full = track
+        .samples
+        .iter()
+        .filter(|s| is_full(s) == Some(true))
+        .count();
+    full * 2 > track.samples.len()
+}
+
+fn transport_share(shares: Shares, sender: Option<&Track>) -> f64 {
     let send_buffer = shares.get(Limit::SendBuffer);
+    let is_held = send_buffer >= FULL_BUFFER_SHARE || sender.is_some_and(fills_buffer);
     // What Nagle's algorithm holds of a stream whose send buffer is full, its program has written.
-    let held = match send_buffer >= FULL_BUFFER_SHARE {
+    let held = match is_held {
         true => shares.get(Limit::Nagle),
         false => 0.0,
     };

@@ -150,6 +150,51 @@ fn a_stream_with_feedback_is_no_request() {
     }
 }
 
+/// Writes that leave a part of a segment behind, which Nagle's algorithm holds all the time, of a
+/// program that waits for room in its send buffer.
+#[test]
+fn a_full_buffer_whose_last_piece_is_held_is_a_streams() {
+    let mut look = look_at("sndbuf-locked");
+    for track in &mut look.here.flows {
+        let held = |sample: Arc<FlowSample>| {
+            Arc::new(FlowSample {
+                nodelay: Some(false),
+                notsent_bytes: Some(300),
+                unacked_pkts: Some(20),
+                cwnd_pkts: Some(100),
+                wmem_queued_bytes: sample.sndbuf_bytes.map(|bytes| bytes / 10 * 7),
+                ..(*sample).clone()
+            })
+        };
+        track.samples = track.samples.iter().map(held).collect();
+    }
+    let place = place(&look);
+    let seen = Observables::of(&look, place).expect("connections");
+    let pairs = observables::pairs(&look, place);
+    let told = traffic::workload(&seen, &pairs[0]).expect("traffic");
+    assert!(
+        matches!(told, lab::Workload::Bulk { .. }),
+        "{told:?}, {:?}",
+        seen.transport_share
+    );
+}
+
+/// How much a fixed send buffer keeps in flight depends on how much its program writes at a time.
+#[test]
+fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    for size in [3000, 30_000, 200_000] {
+        let mut trial = fault.trial();
+        if let lab::Workload::Bulk { write_size, .. } = &mut trial.workload {
+            *write_size = base::Bytes(size);
+        }
+        let look = look_at_trial(&trial, fault.warm_up);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let check = twin.self_check();
+        assert!(check.holds(), "{size}: {check:?}");
+    }
+}
+
 #[test]
 fn a_cure_is_predicted_within_fifteen_percent() {
     let check = |fault: &str, tweak: Tweak, on_new: bool| {

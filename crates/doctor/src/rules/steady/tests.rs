@@ -1,7 +1,7 @@
 use super::*;
 use crate::Observation;
 use crate::rules::application::app_limited;
-use crate::rules::path::path_full;
+use crate::rules::path::{path_full, policed};
 use base::FlowKey;
 
 const MSS: u32 = 1448;
@@ -343,6 +343,40 @@ fn connections_to_one_host_share_what_is_dropped_at_one_rate() {
         ..Observation::of(&own)
     };
     assert!(drops_at_one_rate(&crate::observation::sender_view(&together)).is_some());
+}
+
+/// BBR loses packets once a second, when its round trips are longer by this share for a tenth of
+/// it, or (`is_random`) at any other time.
+fn probing_into(share: f64, is_random: bool) -> Timeline {
+    let mut timeline = Timeline::new();
+    for (look, sample) in (0..800_u64).zip(losing([1000; 8]).samples()) {
+        let probes = (look + if is_random { look / 100 * 30 } else { 5 }) % 100 < 12;
+        timeline.push(FlowSample {
+            source: Source::SockDiag,
+            congestion: Some("bbr".into()),
+            cwnd_pkts: Some(200),
+            unacked_pkts: Some(120),
+            notsent_bytes: Some(1_000_000),
+            srtt: Some(RTT.mul_f64(if probes { 1.0 + share } else { 1.002 })),
+            bytes_retrans: sample
+                .retrans_total_pkts
+                .map(|pkts| pkts * 30 * u64::from(MSS)),
+            ..sample.clone()
+        });
+    }
+    timeline
+}
+
+#[test]
+fn a_short_queue_that_bbr_fills_when_it_probes_is_no_policer() {
+    let told = |timeline: &Timeline| {
+        let seen = Observation::of(timeline);
+        let view = crate::observation::sender_view(&seen);
+        (probes_overflow(&view), policed(&view).is_some())
+    };
+    assert_eq!(told(&probing_into(0.2, false)), (true, false));
+    assert_eq!(told(&probing_into(0.001, false)), (false, true), "no queue");
+    assert!(!told(&probing_into(0.2, true)).0, "at any time");
 }
 
 #[test]
