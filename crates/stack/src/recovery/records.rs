@@ -530,9 +530,9 @@ impl Scoreboard {
         is_lost_again
     }
 
-    /// The first segment of the lost record at `start` waits to leave again, though a retransmission
-    /// of it is in flight, since its loss was undone. Linux goes on to count that one until nothing
-    /// is out any more (`tcp_retransmit_skb`).
+    /// The first segment of the lost record at `start` waits to leave again, though a
+    /// retransmission of it is in flight, since its loss was undone. Linux goes on to count that
+    /// one until nothing is out any more (`tcp_retransmit_skb`).
     fn release_retransmission(&mut self, start: u64) {
         let found = self.first_in(start, start + 1);
         let Some((_, record)) = found.filter(|(_, it)| it.is_retransmitted) else {

@@ -86,8 +86,8 @@ impl Buffer {
     }
 
     /// Sets them to what the application asked for: half of what the buffer may grow to now is the
-    /// most that can be waited for. Makes the buffer so large that this fits into the window, unless
-    /// the application has fixed its size; whether it grew (Linux `tcp_set_rcvlowat`).
+    /// most that can be waited for. Makes the buffer so large that this fits into the window,
+    /// unless the application has fixed its size; whether it grew (Linux `tcp_set_rcvlowat`).
     pub(super) fn set_lowat(&mut self) -> bool {
         let rules = self.rules();
         let most = match self.is_locked {

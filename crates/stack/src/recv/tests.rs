@@ -15,6 +15,7 @@ use base::settings::*;
 use bytes::Bytes;
 
 use super::*;
+use crate::packet::Payload;
 use crate::profile;
 
 const HZ: u32 = 250;
