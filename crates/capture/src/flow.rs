@@ -547,7 +547,7 @@ impl Flow {
         }
     }
 
-    /// Nothing more comes up to `now`: the looks that are left are taken, and those at both ends are
+    /// Nothing more comes up to `now`: the looks that are left are taken, and those at both ends
     /// given in terms of `alike`.
     pub(crate) fn finish(
         &mut self,
