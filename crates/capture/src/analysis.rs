@@ -8,7 +8,8 @@ use std::io::BufRead;
 use base::pcap::{CapturedPacket, PcapError, Reader};
 use base::tcp::TcpFlags;
 use base::{FlowKey, Instant};
-use doctor::{Recording, Track};
+use doctor::recording::Alike;
+use doctor::{Recording, Samples, Track};
 
 use crate::flow::Flow;
 use crate::look::LookBudget;
@@ -81,7 +82,9 @@ pub struct Analysis {
     looked_at: usize,
     budget: LookBudget,
     /// Ended connections.
-    done: BTreeMap<Rank, Box<Done>>,
+    done: Done,
+    /// What looks of ended connections have in common.
+    alike: Alike,
     /// Memory of connections that have ended, for the next ones: in a capture of short connections
     /// getting it anew takes a tenth of the time.
     #[expect(clippy::vec_box, reason = "it is the memory that is kept")]
@@ -103,16 +106,66 @@ fn rank_of(flow: &Flow) -> Rank {
     (flow.sends_most().1, Reverse(flow.serial))
 }
 
-/// A connection that is over.
-#[derive(Debug)]
+/// Connections that are over. They are handed over in the memory in which they were put down, since
+/// moving thousands of them takes time.
+#[derive(Debug, Default)]
 struct Done {
-    tracks: [Track; 2],
+    /// Where each is.
+    places: BTreeMap<Rank, usize>,
+    tracks: Vec<[Track; 2]>,
+    views: Vec<View>,
+}
+
+/// How a connection was seen.
+#[derive(Debug)]
+struct View {
     device: u32,
     first: Instant,
     last: Instant,
     /// How far each end is from the capture.
     near: [Option<Duration>; 2],
     vantage: Option<Vantage>,
+}
+
+impl Done {
+    /// Whether one of this rank would be the least of more than `most`.
+    fn is_too_small(&self, rank: Rank, most: usize) -> bool {
+        let least = || self.places.first_key_value().map(|(least, _)| *least);
+        self.places.len() >= most && least().is_none_or(|least| rank < least)
+    }
+
+    /// Takes one more, in place of the least if there would be more than `most`; whether that went.
+    fn insert(&mut self, rank: Rank, (tracks, view): ([Track; 2], View), most: usize) -> bool {
+        let is_full = self.places.len() >= most;
+        let least = is_full.then(|| self.places.pop_first()).flatten();
+        let place = least.map_or(self.tracks.len(), |(_, place)| place);
+        match least {
+            Some(_) => (self.tracks[place], self.views[place]) = (tracks, view),
+            None => {
+                self.tracks.push(tracks);
+                self.views.push(view);
+            }
+        }
+        self.places.insert(rank, place);
+        least.is_some()
+    }
+
+    fn is_of_one_device(&self) -> bool {
+        let mut devices = self.views.iter().map(|view| view.device);
+        let first = devices.next();
+        devices.all(|device| Some(device) == first)
+    }
+
+    /// The ends of all connections, in the order in which these appeared.
+    fn into_tracks(mut self) -> Vec<Track> {
+        if self.is_of_one_device() {
+            self.tracks.sort_by_cached_key(|[low, _]| low.cookie);
+            return self.tracks.into_flattened();
+        }
+        let mut tracks = from_the_nearest(self);
+        tracks.sort_unstable_by_key(|track| track.cookie);
+        tracks
+    }
 }
 
 impl Analysis {
@@ -128,7 +181,8 @@ impl Analysis {
             serial: 0,
             looked_at: 0,
             budget: LookBudget::new(),
-            done: BTreeMap::new(),
+            done: Done::default(),
+            alike: Alike::default(),
             spare: Vec::new(),
             summaries: VecDeque::new(),
             vantages: BTreeMap::new(),
@@ -290,15 +344,10 @@ impl Analysis {
     fn take(&mut self, flow: &mut Flow, now: Instant) {
         let rank = rank_of(flow);
         self.looked_at -= usize::from(flow.is_looked_at());
-        if self.done.len() >= self.settings.judged_max
-            && self
-                .done
-                .first_key_value()
-                .is_none_or(|(last, _)| rank < *last)
-        {
+        if self.done.is_too_small(rank, self.settings.judged_max) {
             flow.drop_looks();
         }
-        let tracks = flow.finish(now, &mut self.budget);
+        let samples = flow.finish(now, &mut self.budget, &mut self.alike);
         self.sum_up(flow);
         if self.settings.lists_flows {
             self.summaries.push_back(FlowSummary::of(flow));
@@ -310,23 +359,31 @@ impl Analysis {
                 self.traces.pop_first();
             }
         }
-        let Some(tracks) = tracks else {
+        let Some(samples) = samples else {
             self.summary.connections_left_out += 1;
             return;
         };
-        let done = Box::new(Done {
-            tracks,
+        let [low, high] = samples;
+        let track = |end: usize, samples: Samples| Track {
+            key: flow.key.of_end(end),
+            cookie: flow.cookie(end),
+            owners: Vec::new(),
+            samples,
+            ended: flow.is_closed(),
+            interface: None,
+            options_error: None,
+        };
+        let view = View {
             device: flow.key.device,
             first: flow.first,
             last: flow.last,
             near: [0, 1].map(|end: usize| flow.ends[end].near.min()),
             vantage: Vantage::of(flow),
-        });
-        self.done.insert(rank, done);
-        if self.done.len() > self.settings.judged_max {
-            self.done.pop_first();
-            self.summary.connections_left_out += 1;
-        }
+        };
+        let tracks = [track(0, low), track(1, high)];
+        let most = self.settings.judged_max;
+        let one_went = self.done.insert(rank, (tracks, view), most);
+        self.summary.connections_left_out += u64::from(one_went);
     }
 
     fn sum_up(&mut self, flow: &Flow) {
@@ -414,14 +471,16 @@ impl Analysis {
 
     /// Whether of most connections one device is at the sender and another at the receiver.
     fn is_of_both_ends(&self) -> bool {
-        if is_of_one_device(&self.done) {
+        if self.done.is_of_one_device() {
             return false;
         }
         let mut seen: BTreeMap<FlowKey, BTreeMap<Vantage, u32>> = BTreeMap::new();
-        for done in self.done.values() {
+        for &place in self.done.places.values() {
             // The smaller end comes first, on each device.
-            let of_it = seen.entry(done.tracks[0].key).or_default();
-            of_it.extend(done.vantage.map(|vantage| (vantage, done.device)));
+            let [low, _] = &self.done.tracks[place];
+            let view = &self.done.views[place];
+            let of_it = seen.entry(low.key).or_default();
+            of_it.extend(view.vantage.map(|vantage| (vantage, view.device)));
         }
         let is_split = |of_it: &&BTreeMap<Vantage, u32>| {
             let ends = [Vantage::Sender, Vantage::Receiver].map(|end| of_it.get(&end));
@@ -441,7 +500,7 @@ impl Analysis {
     #[must_use]
     pub fn finish(self) -> (Recording, CaptureSummary) {
         let recording = Recording {
-            flows: tracks_of(self.done),
+            flows: self.done.into_tracks(),
             hosts: Vec::new(),
             began: self.began.unwrap_or_default(),
             ended: self.ended,
@@ -506,41 +565,20 @@ fn begins_anew(flow: &Flow, segment: &Segment) -> bool {
     opens(segment) && (flow.is_closed() || !is_old())
 }
 
-fn is_of_one_device(done: &BTreeMap<Rank, Box<Done>>) -> bool {
-    let mut devices = done.values().map(|done| done.device);
-    let first = devices.next();
-    devices.all(|device| Some(device) == first)
-}
-
-/// The ends of all connections, in the order in which these appeared.
-fn tracks_of(done: BTreeMap<Rank, Box<Done>>) -> Vec<Track> {
-    if !is_of_one_device(&done) {
-        let mut tracks = from_the_nearest(done.into_values().map(|done| *done));
-        tracks.sort_unstable_by_key(|track| track.cookie);
-        return tracks;
-    }
-    let mut done: Vec<(Rank, Box<Done>)> = done.into_iter().collect();
-    done.sort_unstable_by_key(|&((_, Reverse(serial)), _)| serial);
-    let mut tracks = Vec::with_capacity(2 * done.len());
-    for (_, done) in done {
-        tracks.extend(done.tracks);
-    }
-    tracks
-}
-
 /// For connections seen by several devices, takes each end from the nearest one.
-fn from_the_nearest(done: impl Iterator<Item = Done>) -> Vec<Track> {
+fn from_the_nearest(done: Done) -> Vec<Track> {
     let mut ends: BTreeMap<FlowKey, Vec<(DeviceView, Track)>> = BTreeMap::new();
-    for Done {
-        tracks,
-        device,
-        first,
-        last,
-        near,
-        vantage: _,
-    } in done
-    {
-        for (track, near) in tracks.into_iter().zip(near) {
+    let mut tracks: Vec<Option<[Track; 2]>> = done.tracks.into_iter().map(Some).collect();
+    for place in done.places.into_values() {
+        let View {
+            device,
+            first,
+            last,
+            near,
+            vantage: _,
+        } = done.views[place];
+        let tracks = tracks[place].take().into_iter().flatten();
+        for (track, near) in tracks.zip(near) {
             let seen = DeviceView {
                 device,
                 first,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use base::tcp::TcpFlags;
 use base::{FlowSample, Instant};
-use doctor::recording::placed;
-use doctor::{Samples, Track};
+use doctor::Samples;
+use doctor::recording::{Alike, placed};
 
 use crate::acks::{Answer, WAITING_MAX, WAITING_UNSEEN};
 use crate::end::End;
@@ -27,6 +27,8 @@ const LOOKS_MAX: usize = 1024;
 /// ... and when they take more: what looks hold of changes that never come (a state that turns back
 /// and forth) takes a thousand bytes each.
 const LOOKS_BYTES_MAX: usize = 128 << 10;
+/// Memory of looks that an end keeps for the next ones.
+const SPARE_MAX: usize = 2;
 /// Room for looks that wait, which an end keeps.
 const OPEN_KEPT: usize = 8;
 /// Size of the timestamp option in each segment.
@@ -47,9 +49,9 @@ struct Looks {
     told: Samples,
     /// Looks whose limit is not known yet.
     open: Vec<Arc<FlowSample>>,
-    /// Memory for the next one: looks at thousands of connections are not in a cache, so that each
+    /// Memory for the next ones: looks at thousands of connections are not in a cache, so that each
     /// copy of one takes longer than making it.
-    spare: Option<Arc<FlowSample>>,
+    spare: Vec<Arc<FlowSample>>,
     /// Busy time of the last one that was told: what a wait was taken for counts no less when it
     /// turns out to be another.
     busy: Option<Duration>,
@@ -86,7 +88,7 @@ pub(crate) struct Flow {
 impl Looks {
     /// Forgets them, but keeps memory for the next ones.
     fn clear(&mut self) {
-        self.told = Samples::new();
+        self.told.clear_into(&mut self.spare, SPARE_MAX);
         self.open.clear();
         self.busy = None;
     }
@@ -202,7 +204,7 @@ impl Flow {
         let trace = trace.finish(self.ends[end].sender.origin());
         Some(FlowTrace {
             key: self.key.of_end(end),
-            cookies: [2 * self.serial, 2 * self.serial + 1],
+            cookies: [0, 1].map(|end| self.cookie(end)),
             began: self.first,
             sent: trace.sent,
             acked: trace.acked,
@@ -467,7 +469,7 @@ impl Flow {
             let sample = look::look(
                 at,
                 self.key.of_end(end),
-                2 * self.serial + end as u64,
+                self.cookie(end),
                 (&self.ends[end], &self.ends[1 - end]),
                 looks,
             );
@@ -475,7 +477,7 @@ impl Flow {
                 return taken;
             };
             let Looks { open, spare, .. } = &mut kept[end];
-            open.push(placed(spare.take(), sample));
+            open.push(placed(spare.pop(), sample));
             taken += 1;
             let has_spoken = self.ends[end].sender.waits.since().is_some();
             if !has_spoken || kept[end].open.len() >= OPEN_MAX {
@@ -537,18 +539,27 @@ impl Flow {
             look::tell(seen, held, cwnd);
             seen.busy_time = seen.busy_time.max(*busy);
             *busy = seen.busy_time;
-            *spare = told.push_in_exchange(sample).or(spare.take());
+            let free = told.push_in_exchange(sample);
+            spare.extend(free.filter(|_| spare.len() < SPARE_MAX));
         }
         if open.capacity() > OPEN_KEPT {
             *open = Vec::new();
         }
     }
 
-    /// Nothing more comes up to `now`: the looks that are left, and both ends as the doctor takes
-    /// them.
-    pub(crate) fn finish(&mut self, now: Instant, budget: &mut LookBudget) -> Option<[Track; 2]> {
-        let ended = self.is_closed();
-        let until = if ended { self.last } else { now.max(self.last) };
+    /// Nothing more comes up to `now`: the looks that are left are taken, and those at both ends
+    /// given in terms of `alike`.
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        budget: &mut LookBudget,
+        alike: &mut Alike,
+    ) -> Option<[Samples; 2]> {
+        let until = if self.is_closed() {
+            self.last
+        } else {
+            now.max(self.last)
+        };
         self.look_until(until, budget);
         self.deliver(until);
         if self.is_looked_at {
@@ -559,17 +570,13 @@ impl Flow {
         for end in [0, 1] {
             self.tell_so_far(end, until);
         }
-        let [low, high] = self.looks.as_deref_mut().filter(|_| self.is_looked_at)?;
-        let track = |end: usize, looks: &mut Looks| Track {
-            key: self.key.of_end(end),
-            cookie: 2 * self.serial + end as u64,
-            owners: Vec::new(),
-            samples: core::mem::take(&mut looks.told),
-            ended,
-            interface: None,
-            options_error: None,
-        };
-        Some([track(0, low), track(1, high)])
+        let looks = self.looks.as_deref().filter(|_| self.is_looked_at)?;
+        Some([0, 1].map(|end: usize| looks[end].told.settled(alike)))
+    }
+
+    /// What tells the socket of one of its ends from others.
+    pub(crate) const fn cookie(&self, end: usize) -> u64 {
+        2 * self.serial + end as u64
     }
 
     /// How long an end was held by a cause.

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use base::{FlowKey, Instant, TcpState};
 
-use self::timelines::{Facts, Timelines};
+use self::timelines::Timelines;
+pub(crate) use self::timelines::timeline_of;
+use crate::facts::Facts;
 use crate::host_timeline::HostTimeline;
 use crate::observation::{Observation, Report, diagnose};
 use crate::recording::{Recording, Track};
@@ -162,7 +164,7 @@ impl<'r> Cases<'r> {
             beside: RefCell::new(None),
         };
         for (index, track) in recording.flows.iter().enumerate() {
-            let facts = Facts::of(track);
+            let facts = Facts::of(&track.samples);
             let hosts = (track.key.local.ip(), track.key.remote.ip());
             if let Some(pid) = track.pid().filter(|_| facts.carries) {
                 note(cases.carrying.entry(pid).or_default(), index);
@@ -333,7 +335,7 @@ impl<'r> Cases<'r> {
     }
 
     fn timeline(&self, index: usize) -> Arc<Timeline> {
-        self.timelines.get(index, &self.tracks[index])
+        self.timelines.get(index, &self.tracks[index].samples)
     }
 
     /// Whether other connections of the same process carry data, apart from this one's other end.
@@ -545,12 +547,10 @@ enum GroupKey {
 
 /// Whether nothing but its SYN was seen, which was retransmitted more than once.
 fn is_unanswered(track: &Track) -> bool {
-    let timeouts = track.samples.last().and_then(|s| s.timeouts);
-    let is_opening = || {
-        let mut states = track.samples.iter().map(|s| s.state);
-        states.all(|state| state == Some(TcpState::SynSent))
-    };
-    timeouts > Some(1) && is_opening()
+    let mut states = track.samples.turns().map(|s| s.state);
+    let is_opening = states.all(|state| state == Some(TcpState::SynSent));
+    let timeouts = || track.samples.last().and_then(|s| s.timeouts);
+    is_opening && timeouts() > Some(1)
 }
 
 /// A connection that ended early does not show its process: it is of the only one here that has

@@ -33,6 +33,7 @@
 mod by_cookie;
 mod case;
 mod catalogue;
+mod facts;
 mod host_timeline;
 mod meter;
 mod observation;

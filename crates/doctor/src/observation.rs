@@ -244,10 +244,10 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
     let alike = observation.siblings.iter().copied().filter(is_short);
     if scope == Scope::ShortLived && alike.count() >= THINKING_CONNECTIONS {
         return format!(
-            "each of these connections is too short to be judged alone ({} in {:.1} s), and \
+            "each of these connections is too short to be judged alone ({} in {}), and \
              together they do not show what they wait for",
             base::human::count(timeline.looks() as u64, "sample"),
-            timeline.interval().as_secs_f64(),
+            base::human::time(timeline.interval()),
         );
     }
     if scope == Scope::ShortLived {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{FlowKey, HostSample, Instant};
 
-pub use samples::{LONG_IDLE, Samples, placed};
+pub use samples::{Alike, LONG_IDLE, Samples, placed};
 
 mod anonymous;
 #[cfg(feature = "files")]

@@ -45,6 +45,12 @@ impl Filter {
         self.root.matches(sample, owners)
     }
 
+    /// Whether all flows are meant, whatever they are.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.root == Expr::default()
+    }
+
     /// Whether owners decide: if not, they need not be looked up before [`Filter::matches`].
     #[must_use]
     pub fn needs_owners(&self) -> bool {

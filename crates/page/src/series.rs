@@ -15,7 +15,7 @@ use super::limits::{LimitShares, Limits};
 use super::scale::Scale;
 
 const PANEL: f64 = 96.0;
-const GAP: f64 = 22.0;
+const GAP: f64 = 30.0;
 const TOP: f64 = 20.0;
 const CONGESTION_WINDOW: &str = "congestion window";
 const IN_FLIGHT: &str = "in flight";
@@ -271,7 +271,7 @@ impl Series {
         let tops: Vec<f64> = (0..panels.len())
             .map(|index| TOP + (PANEL + GAP) * index as f64)
             .collect();
-        let below = TOP + (PANEL + GAP) * panels.len() as f64 - GAP + 8.0;
+        let below = TOP + (PANEL + GAP) * panels.len() as f64 - GAP + 16.0;
         let axis = below + limits.height() + 4.0;
         let inside = html! {
             @for (panel, top) in panels.iter().zip(&tops) {

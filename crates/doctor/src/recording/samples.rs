@@ -3,13 +3,16 @@
 //! A look has about ninety values, of which a dozen change from one to the next. The first look is
 //! kept whole, and so is each that differs in a value which seldom changes; of the others only what
 //! has changed is kept, as differences in a few bytes. Ten looks a second at thousands of
-//! connections fit into memory that way.
+//! connections fit into memory that way. Of a connection that is over nothing need be at hand:
+//! its whole looks, too, are kept as what is different from those of others ([`Samples::settled`]).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::{BbrState, CongestionState, FlowSample, Instant, Rate};
+use base::{BbrState, CongestionState, FlowKey, FlowSample, Instant, Rate};
+
+use crate::facts::Facts;
 
 /// Marks a value that has become unknown.
 const UNKNOWN: u8 = 0x80;
@@ -17,6 +20,8 @@ const UNKNOWN: u8 = 0x80;
 const END: u8 = 0x7f;
 /// Room for the changes of some looks, without growing step by step.
 const CHANGES_BYTES: usize = 128;
+/// Room for looks that are kept whole, which is kept for the next ones.
+const WHOLE_KEPT: usize = 4;
 /// Of a connection idle for longer than this, only looks with changes are kept: pauses of programs
 /// that think are shorter.
 pub const LONG_IDLE: Duration = Duration::from_secs(1);
@@ -38,13 +43,63 @@ pub struct Samples {
     before: Option<Arc<FlowSample>>,
     /// The newest of all, which may still be replaced.
     last: Option<Arc<FlowSample>>,
+    /// What they have of their own, where those that are `whole` are of other connections.
+    settled: Option<Box<Settled>>,
 }
 
 #[derive(Clone)]
 struct Whole {
     /// Looks before it.
     index: usize,
+    /// Bytes of the changes of these.
+    offset: usize,
     sample: Arc<FlowSample>,
+}
+
+/// What looks have of their own which are kept as changes of others'.
+#[derive(Clone)]
+struct Settled {
+    key: FlowKey,
+    cookie: Option<u64>,
+    /// What all are asked, from when they were at hand.
+    facts: Facts,
+    /// The oldest and the newest, once they were asked for.
+    ends: OnceLock<Box<[FlowSample; 2]>>,
+}
+
+/// Looks of some connections, in terms of which those of others are told: thousands of short ones
+/// are nearly the same.
+#[derive(Debug, Default)]
+pub struct Alike {
+    looks: Vec<Arc<FlowSample>>,
+    /// Which goes next.
+    oldest: usize,
+    /// Changes of one connection, before they get memory of their own.
+    changes: Vec<u8>,
+}
+
+/// How many are kept of these: one connection has two ends, and few states at each.
+const ALIKE_MAX: usize = 16;
+
+impl Alike {
+    /// Appends what is different in `sample` from the look that is returned.
+    fn tell(&mut self, sample: &Arc<FlowSample>) -> Arc<FlowSample> {
+        let length = self.changes.len();
+        for like in &self.looks {
+            if put_changes_of_any(like, sample, &mut self.changes) {
+                return Arc::clone(like);
+            }
+            self.changes.truncate(length);
+        }
+        self.changes.push(END);
+        if self.looks.len() < ALIKE_MAX {
+            self.looks.push(Arc::clone(sample));
+        } else {
+            self.looks[self.oldest] = Arc::clone(sample);
+            self.oldest = (self.oldest + 1) % ALIKE_MAX;
+        }
+        Arc::clone(sample)
+    }
 }
 
 impl Samples {
@@ -56,6 +111,7 @@ impl Samples {
 
     /// Takes one more.
     pub fn push(&mut self, sample: impl Into<Arc<FlowSample>>) {
+        self.unsettle();
         if let Some(last) = self.last.replace(sample.into()) {
             self.pack(last);
         }
@@ -64,6 +120,7 @@ impl Samples {
     /// The same, into the memory of a look that has been packed, unless that is kept elsewhere:
     /// with thousands of connections allocating would take more time than packing.
     pub fn push_look(&mut self, sample: &FlowSample) {
+        self.unsettle();
         let spare = self.last.take().and_then(|last| self.pack(last));
         self.last = Some(placed(spare, sample.clone()));
     }
@@ -71,6 +128,7 @@ impl Samples {
     /// The same of a connection that is looked at again and again; whether there is one more than
     /// before. While nothing happens for long only the first and the last look are kept.
     pub fn take_look(&mut self, sample: &FlowSample) -> bool {
+        self.unsettle();
         let is_rest = |later: &FlowSample, earlier: &FlowSample| {
             let idle = earlier.since_data_sent.min(earlier.since_data_received);
             idle >= Some(LONG_IDLE) && later.repeats(earlier)
@@ -95,6 +153,7 @@ impl Samples {
     /// The same of one that has memory already, for which that of a look that has been packed is
     /// given back, where there is one and nothing else keeps it.
     pub fn push_in_exchange(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
+        self.unsettle();
         let last = self.last.replace(sample)?;
         let spare = self.pack(last)?;
         (Arc::strong_count(&spare) == 1).then_some(spare)
@@ -102,7 +161,80 @@ impl Samples {
 
     /// Takes one more in place of the newest, and into its memory, unless that is kept elsewhere.
     pub fn replace_last(&mut self, sample: FlowSample) {
+        self.unsettle();
         self.last = Some(placed(self.last.take(), sample));
+    }
+
+    /// The same in the least memory, for a connection that is over.
+    #[must_use]
+    pub fn settled(&self, alike: &mut Alike) -> Self {
+        let Some((first, last)) = self.first().zip(self.last.as_ref()) else {
+            return self.clone();
+        };
+        let whole = || self.whole.iter().map(|whole| &whole.sample).chain([last]);
+        if !whole().all(|sample| is_of_same(first, sample)) {
+            return self.clone();
+        }
+        let mut told = Vec::with_capacity(self.whole.len() + 1);
+        let mut offset = 0;
+        alike.changes.clear();
+        for whole in &self.whole {
+            let between = &self.changes[offset..whole.offset];
+            alike.changes.extend_from_slice(between);
+            told.push(Whole {
+                index: whole.index,
+                offset: alike.changes.len(),
+                sample: alike.tell(&whole.sample),
+            });
+            offset = whole.offset;
+        }
+        alike.changes.extend_from_slice(&self.changes[offset..]);
+        let offset = alike.changes.len();
+        let before = self.before.as_deref();
+        if !before.is_some_and(|before| put_changes(before, last, &mut alike.changes)) {
+            alike.changes.truncate(offset);
+            told.push(Whole {
+                index: self.packed,
+                offset,
+                sample: alike.tell(last),
+            });
+        }
+        Self {
+            whole: told,
+            changes: alike.changes.as_slice().into(),
+            packed: self.packed + 1,
+            began: first.at,
+            before: None,
+            last: None,
+            settled: Some(Box::new(Settled {
+                key: first.key,
+                cookie: first.cookie,
+                facts: Facts::of(self),
+                ends: OnceLock::new(),
+            })),
+        }
+    }
+
+    /// As they are while more may come.
+    fn unsettle(&mut self) {
+        if self.settled.is_some() {
+            *self = self.iter().collect();
+        }
+    }
+
+    /// Forgets them. Memory of looks that nothing else keeps goes to `spare`, until it has `most`.
+    pub fn clear_into(&mut self, spare: &mut Vec<Arc<FlowSample>>, most: usize) {
+        self.before = None;
+        let whole = self.whole.drain(..).map(|whole| whole.sample);
+        let mut free = whole
+            .chain(self.last.take())
+            .filter(|sample| Arc::strong_count(sample) == 1);
+        spare.extend(free.by_ref().take(most.saturating_sub(spare.len())));
+        drop(free);
+        self.changes.clear();
+        self.changes.shrink_to(CHANGES_BYTES);
+        self.whole.shrink_to(WHOLE_KEPT);
+        (self.packed, self.settled) = (0, None);
     }
 
     /// How many.
@@ -114,28 +246,63 @@ impl Samples {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.last.is_none()
+        self.len() == 0
     }
 
     /// Memory that they take, about.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
-        let each = size_of::<FlowSample>() + size_of::<Whole>();
-        self.whole.len() * each + self.changes.len()
+        let each = match self.settled {
+            Some(_) => 0,
+            None => size_of::<FlowSample>(),
+        };
+        self.whole.len() * (each + size_of::<Whole>()) + self.changes.len()
     }
 
     /// The oldest.
     #[must_use]
     pub fn first(&self) -> Option<&FlowSample> {
+        if let Some(settled) = &self.settled {
+            return Some(&self.ends(settled)[0]);
+        }
         let first = self.whole.first().map(|whole| &whole.sample);
         first.or(self.last.as_ref()).map(|sample| &**sample)
+    }
+
+    /// The oldest and the newest of settled ones.
+    fn ends<'s>(&self, settled: &'s Settled) -> &'s [FlowSample; 2] {
+        settled.ends.get_or_init(|| {
+            let mut walk = self.walk();
+            walk.step();
+            let first = walk.newest().clone();
+            while walk.step() {}
+            Box::new([first, walk.newest().clone()])
+        })
+    }
+
+    /// Facts about them, where these are known already.
+    pub(crate) fn facts(&self) -> Option<Facts> {
+        self.settled.as_ref().map(|settled| settled.facts)
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        Walk {
+            whole: self.whole.iter().peekable(),
+            changes: &self.changes,
+            index: 0,
+            packed: self.packed,
+            last: self.last.as_ref(),
+            settled: self.settled.as_deref(),
+            shared: None,
+            own: None,
+        }
     }
 
     /// When the oldest was taken.
     #[must_use]
     pub fn began(&self) -> Option<Instant> {
         match self.packed {
-            0 => self.last().map(|last| last.at),
+            0 => self.last.as_ref().map(|last| last.at),
             _ => Some(self.began),
         }
     }
@@ -143,60 +310,45 @@ impl Samples {
     /// The newest.
     #[must_use]
     pub fn last(&self) -> Option<&FlowSample> {
-        self.last.as_deref()
+        match &self.settled {
+            Some(settled) => Some(&self.ends(settled)[1]),
+            None => self.last.as_deref(),
+        }
     }
 
     /// The newest, to be kept by others.
     #[must_use]
     pub fn last_shared(&self) -> Option<Arc<FlowSample>> {
-        self.last.clone()
+        match &self.settled {
+            Some(settled) => Some(Arc::new(self.ends(settled)[1].clone())),
+            None => self.last.clone(),
+        }
     }
 
-    /// The sample before the newest.
-    #[must_use]
-    pub fn before_last(&self) -> Option<&FlowSample> {
+    /// The sample before the newest, while more may come.
+    fn before_last(&self) -> Option<&FlowSample> {
         self.before.as_deref()
     }
 
     /// All of them, oldest first.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
-        Iter {
-            whole: self.whole.iter().peekable(),
-            changes: &self.changes,
-            index: 0,
-            packed: self.packed,
-            before: None,
-            last: self.last.as_ref(),
-        }
+        Iter { walk: self.walk() }
     }
 
     /// Samples that differ from the previous one in a value which seldom changes, such as the state
-    /// or the source, the first among them; and the newest.
+    /// or the source, the first among them; and the newest. Only such values are to be read: where
+    /// nothing more is to come, the others are those of another connection.
     pub(crate) fn turns(&self) -> impl Iterator<Item = &FlowSample> {
         let whole = self.whole.iter().map(|whole| &*whole.sample);
-        whole.chain(self.last())
+        whole.chain(self.last.as_deref())
     }
 
     /// Shows all of them, oldest first, those that are not whole in the same memory.
     pub fn each(&self, mut take: impl FnMut(&FlowSample)) {
-        let mut whole = self.whole.iter().peekable();
-        let mut changes = &self.changes[..];
-        let mut changed: Option<FlowSample> = None;
-        let mut newest_whole: Option<&FlowSample> = None;
-        for index in 0..self.packed {
-            if let Some(next) = whole.next_if(|whole| whole.index == index) {
-                (changed, newest_whole) = (None, Some(&*next.sample));
-                take(&next.sample);
-                continue;
-            }
-            let Some(whole) = newest_whole else { continue };
-            let sample = changed.get_or_insert_with(|| whole.clone());
-            take_changes(sample, &mut changes);
-            take(sample);
-        }
-        if let Some(last) = self.last() {
-            take(last);
+        let mut walk = self.walk();
+        while walk.step() {
+            take(walk.newest());
         }
     }
 
@@ -207,23 +359,9 @@ impl Samples {
         spare: &mut Vec<Arc<FlowSample>>,
         mut take: impl FnMut(Arc<FlowSample>),
     ) {
-        let mut whole = self.whole.iter().peekable();
-        let mut changes = &self.changes[..];
-        let mut before: Option<FlowSample> = None;
-        let mut newest_whole: Option<&Arc<FlowSample>> = None;
-        for index in 0..self.packed {
-            if let Some(next) = whole.next_if(|whole| whole.index == index) {
-                (before, newest_whole) = (None, Some(&next.sample));
-                take(Arc::clone(&next.sample));
-                continue;
-            }
-            let Some(whole) = newest_whole else { continue };
-            let sample = before.get_or_insert_with(|| FlowSample::clone(whole));
-            take_changes(sample, &mut changes);
-            take(placed(spare.pop(), sample.clone()));
-        }
-        if let Some(last) = &self.last {
-            take(Arc::clone(last));
+        let mut walk = self.walk();
+        while walk.step() {
+            take(walk.share(spare));
         }
     }
 
@@ -241,6 +379,7 @@ impl Samples {
             self.changes.truncate(length);
             self.whole.push(Whole {
                 index: self.packed,
+                offset: length,
                 sample: Arc::clone(&sample),
             });
         }
@@ -295,40 +434,85 @@ impl<'s> IntoIterator for &'s Samples {
     }
 }
 
-/// The looks at a connection, unpacked one after the other.
+/// Unpacks looks one after the other.
 #[derive(Clone)]
-pub struct Iter<'s> {
+struct Walk<'s> {
     whole: std::iter::Peekable<std::slice::Iter<'s, Whole>>,
     changes: &'s [u8],
     index: usize,
     packed: usize,
-    before: Option<Arc<FlowSample>>,
     last: Option<&'s Arc<FlowSample>>,
+    settled: Option<&'s Settled>,
+    /// The newest so far, where it is kept whole ...
+    shared: Option<&'s Arc<FlowSample>>,
+    /// ... and else.
+    own: Option<FlowSample>,
+}
+
+impl<'s> Walk<'s> {
+    /// Goes on to the next look; whether there is one.
+    fn step(&mut self) -> bool {
+        if self.index == self.packed {
+            self.shared = self.last.take();
+            return self.shared.is_some();
+        }
+        let index = self.index;
+        self.index += 1;
+        let next = self.whole.next_if(|whole| whole.index == index);
+        match (next, self.settled) {
+            (Some(next), None) => {
+                self.shared = Some(&next.sample);
+                return true;
+            }
+            (Some(next), Some(settled)) => {
+                let own = self.own.insert(FlowSample::clone(&next.sample));
+                (own.key, own.cookie) = (settled.key, settled.cookie);
+            }
+            (None, _) => {
+                if let Some(shared) = self.shared.take() {
+                    self.own = Some(FlowSample::clone(shared));
+                }
+            }
+        }
+        let Some(own) = &mut self.own else {
+            return false;
+        };
+        take_changes(own, &mut self.changes);
+        true
+    }
+
+    /// The one that was gone on to.
+    fn newest(&self) -> &FlowSample {
+        let shared = self.shared.map(|shared| &**shared);
+        shared.or(self.own.as_ref()).expect("a step was taken")
+    }
+
+    /// The same, for others.
+    fn share(&self, spare: &mut Vec<Arc<FlowSample>>) -> Arc<FlowSample> {
+        match self.shared {
+            Some(shared) => Arc::clone(shared),
+            None => placed(spare.pop(), self.newest().clone()),
+        }
+    }
+}
+
+/// The looks at a connection, unpacked one after the other.
+#[derive(Clone)]
+pub struct Iter<'s> {
+    walk: Walk<'s>,
 }
 
 impl Iterator for Iter<'_> {
     type Item = Arc<FlowSample>;
 
     fn next(&mut self) -> Option<Arc<FlowSample>> {
-        if self.index == self.packed {
-            return self.last.take().map(Arc::clone);
-        }
-        let index = self.index;
-        self.index += 1;
-        let sample = match self.whole.next_if(|whole| whole.index == index) {
-            Some(whole) => Arc::clone(&whole.sample),
-            None => {
-                let mut sample = FlowSample::clone(self.before.as_ref()?);
-                take_changes(&mut sample, &mut self.changes);
-                Arc::new(sample)
-            }
-        };
-        self.before = Some(Arc::clone(&sample));
-        Some(sample)
+        let has_next = self.walk.step();
+        has_next.then(|| self.walk.share(&mut Vec::new()))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.packed - self.index + usize::from(self.last.is_some());
+        let walk = &self.walk;
+        let left = walk.packed - walk.index + usize::from(walk.last.is_some());
         (left, Some(left))
     }
 }
@@ -395,10 +579,10 @@ slots_by! {
         |number| Self::from_nanos(number.unwrap_or(0));
 }
 
-/// Which values are kept as differences, and which make a look whole if they change: each is in one
-/// of the two lists.
+/// Which values are kept as differences, which make a look whole if they change, and which tell one
+/// connection from another: each is in one of the three lists.
 macro_rules! slots {
-    (changing: $($slot:ident)*; steady: $($steady:ident)*;) => {
+    (changing: $($slot:ident)*; steady: $($steady:ident)*; own: $($own:ident)*;) => {
         /// The numbers of the values that are kept as differences, in their order.
         #[expect(non_camel_case_types, reason = "each is called as its value is")]
         #[derive(Clone, Copy)]
@@ -407,8 +591,18 @@ macro_rules! slots {
 
         /// Appends what is different in `after`; false where that cannot be told in changes.
         fn put_changes(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
+            is_of_same(before, after) && put_changes_of_any(before, after, out)
+        }
+
+        /// Whether both are of one connection.
+        fn is_of_same(one: &FlowSample, other: &FlowSample) -> bool {
+            $(one.$own == other.$own)&&*
+        }
+
+        /// The same as [`put_changes`] in all but what tells one connection from another.
+        fn put_changes_of_any(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
             // Without `..`: who adds a value has to say which kind it is.
-            let FlowSample { $($slot,)* $($steady,)* bbr } = after;
+            let FlowSample { $($slot,)* $($steady,)* $($own: _,)* bbr } = after;
             if $(*$steady != before.$steady)||* {
                 return false;
             }
@@ -455,8 +649,9 @@ slots! {
         delivery_app_limited pacing_rate max_pacing_rate rmem_bytes rcvbuf_bytes wmem_queued_bytes
         sndbuf_bytes local_queue_bytes backlog_bytes socket_drops nodelay cork quickack
         sndbuf_locked rcvbuf_locked notsent_lowat_bytes owner_cpu_time looks;
-    steady: key cookie inode uid cgroup_id source state congestion timestamps sack
+    steady: inode uid cgroup_id source state congestion timestamps sack
         window_scaling ecn upper snd_wscale rcv_wscale advmss_bytes pmtu_bytes limit;
+    own: key cookie;
 }
 
 const _: () = assert!(
@@ -524,10 +719,14 @@ fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
     if out.capacity() == 0 {
         out.reserve(CHANGES_BYTES);
     }
-    out.push(number);
     let difference = after.wrapping_sub(before.unwrap_or(0)).cast_signed();
     // Small ones of either sign in few bytes (zigzag, then seven bits a byte).
     let mut rest = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
+    if rest < 0x80 {
+        out.extend_from_slice(&[number, rest as u8]);
+        return;
+    }
+    out.push(number);
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
         rest >>= 7;
@@ -588,7 +787,93 @@ mod tests {
         assert_eq!(packed.first(), samples.first());
         assert_eq!(packed.began(), samples.first().map(|first| first.at));
         assert_eq!(packed.last(), samples.last());
+        // Twice, since the second time others are like them.
+        let mut alike = Alike::default();
+        check_settled(&packed.settled(&mut alike), &packed);
+        check_settled(&packed.settled(&mut alike), &packed);
         packed
+    }
+
+    fn check_settled(settled: &Samples, samples: &Samples) {
+        assert_eq!(settled, samples);
+        assert_eq!(
+            (settled.first(), settled.last(), settled.began()),
+            (samples.first(), samples.last(), samples.began())
+        );
+        let mut shown = Vec::new();
+        settled.each(|sample| shown.push(sample.clone()));
+        assert!(
+            shown.iter().eq(samples
+                .iter()
+                .map(|sample| (*sample).clone())
+                .collect::<Vec<_>>()
+                .iter())
+        );
+        let states = |of: &Samples| -> Vec<_> { of.turns().map(|sample| sample.state).collect() };
+        let (mut few, mut all) = (states(settled), states(samples));
+        few.dedup();
+        all.dedup();
+        assert_eq!(few, all);
+        // More may come after all.
+        let (mut later, mut same) = (settled.clone(), samples.clone());
+        later.push(look(9_000_000));
+        same.push(look(9_000_000));
+        assert_eq!(later, same);
+    }
+
+    #[test]
+    fn of_connections_that_are_alike_a_few_bytes_are_kept() {
+        let mut alike = Alike::default();
+        let of_port = |port: u16| -> Samples {
+            let sample = |at: u64, state| {
+                let mut sample = look(u64::from(port) + at);
+                sample.key.local.set_port(port);
+                FlowSample {
+                    cookie: Some(u64::from(port)),
+                    state: Some(state),
+                    bytes_acked: Some(at * 1000),
+                    ..sample
+                }
+            };
+            let states = [TcpState::SynSent, TcpState::Established, TcpState::Closed];
+            (0..3).map(|at| sample(at, states[at as usize])).collect()
+        };
+        for port in 1..100 {
+            let samples = of_port(port);
+            let settled = samples.settled(&mut alike);
+            check_settled(&settled, &samples);
+            assert!(
+                settled.changes.len() < 20,
+                "{} bytes",
+                settled.changes.len()
+            );
+        }
+        assert_eq!(alike.looks.len(), 3);
+        // Looks of more kinds than are kept.
+        for kind in 0..2 * ALIKE_MAX as u32 {
+            let samples = packed(&[FlowSample {
+                uid: Some(kind),
+                ..look(0)
+            }]);
+            check_settled(&samples.settled(&mut alike), &samples);
+        }
+        assert_eq!(alike.looks.len(), ALIKE_MAX);
+    }
+
+    #[test]
+    fn memory_of_forgotten_looks_is_used_again_but_for_what_others_keep() {
+        let mut samples = packed(&[look(0), look(10), look(20)]);
+        let kept = samples.last_shared();
+        let mut spare = Vec::new();
+        samples.clear_into(&mut spare, 2);
+        assert_eq!((samples.len(), spare.len()), (0, 1));
+        assert_eq!(kept.map(|kept| kept.at), Some(look(20).at));
+        assert_eq!(check(&[look(5)]), {
+            samples.push(placed(spare.pop(), look(5)));
+            samples.clone()
+        });
+        samples.clear_into(&mut spare, 0);
+        assert!(spare.is_empty());
     }
 
     #[test]

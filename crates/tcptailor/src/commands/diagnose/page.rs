@@ -127,7 +127,11 @@ fn head(document: &Document, rows: &[Row<'_>], left_out: usize, asked: &Asked<'_
         parts.push(Part::Table(answers(rows)));
     }
     if left_out > 0 {
-        let text = format!("{left_out} more connections are below, under all connections.");
+        let are_more = match left_out {
+            1 => "1 more connection is".to_owned(),
+            _ => format!("{left_out} more connections are"),
+        };
+        let text = format!("{are_more} below, under all connections.");
         parts.push(Part::Note(Tone::Muted, text));
     }
     if document.findings > 0 && asked.file.is_none() && !document.process_ended {
@@ -234,7 +238,7 @@ fn section(index: usize, row: &Row<'_>, drawn: &Drawn, asked: &Asked<'_>) -> Sec
     let mut trace = trace.filter(|trace| trace.cookies.contains(&flow.cookie));
     parts.extend(trace.next().map(packets::parts).unwrap_or_default());
     Section {
-        title: format!("{} {}: {}", index + 1, screen::ends(row), answer(flow)),
+        title: format!("{}. {}: {}", index + 1, screen::ends(row), answer(flow)),
         parts,
     }
 }

@@ -75,6 +75,9 @@ pub(crate) fn document_of(
 
 /// Whether the filter selects a connection, as it was when it was seen last.
 pub(crate) fn selects(filter: &Filter, track: &Track) -> bool {
+    if filter.is_empty() {
+        return !track.samples.is_empty();
+    }
     let last = track.samples.last();
     last.is_some_and(|sample| filter.matches(sample, &track.owners))
 }
