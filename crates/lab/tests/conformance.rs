@@ -19,6 +19,50 @@ fn scripts_and_tests_that_show_rules_of_linux_exist() {
     });
 }
 
+/// The table of counts at the top of the page is that of its rows.
+#[test]
+fn requirements_are_counted() {
+    let text = fs::read_to_string(root().join("docs/conformance.md")).expect("the document");
+    let mut counted = String::new();
+    let mut all = [0; 5];
+    for section in text.split("\n## ").skip(1) {
+        let title = section.lines().next().unwrap_or_default();
+        let counts = counts_of(section);
+        if section.contains("\n| requirement | kept |") {
+            counted += &row(title, &counts);
+            all = std::array::from_fn(|at| all[at] + counts[at]);
+        }
+    }
+    counted += &row("all", &all);
+    assert!(all[0] > 100, "{all:?}: the page has another form");
+    assert!(text.contains(&counted), "the counts are\n{counted}");
+}
+
+/// Rows of a section; of these kept, not kept, and otherwise; and what shows them.
+fn counts_of(section: &str) -> [usize; 5] {
+    let mut counts = [0; 5];
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    for row in rows.skip(1) {
+        let Some((_, row)) = row.split_once(" | ") else {
+            continue;
+        };
+        let (kept, proof) = row.split_once(" | ").unwrap_or((row, ""));
+        counts[0] += 1;
+        counts[match kept.split([' ', ',', ';', ':']).next() {
+            Some("yes") => 1,
+            Some("no") => 2,
+            _ => 3,
+        }] += 1;
+        counts[4] += proof.split('`').skip(1).step_by(2).count();
+    }
+    counts
+}
+
+fn row(title: &str, counts: &[usize; 5]) -> String {
+    let [rows, yes, no, otherwise, proofs] = counts;
+    format!("| {title} | {rows} | {yes} | {no} | {otherwise} | {proofs} |\n")
+}
+
 /// `proof_in`: the part of a line that names scripts and tests.
 fn check(page: &str, proof_in: fn(&str) -> Option<&str>) {
     let text = fs::read_to_string(root().join(page)).expect("the document");
