@@ -207,8 +207,10 @@ impl Scoreboard {
             state,
             is_in_flight,
         } = *how;
-        self.cut(start);
-        if self.cut(end) {
+        if let Some(before) = self.cut(start) {
+            self.recount(before, segment);
+        }
+        if self.cut(end).is_some() {
             self.recount(end, segment);
         }
         let fin_end = self.fin_end();
@@ -439,18 +441,14 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts the record that `offset` lies inside; false where there is none.
-    fn cut(&mut self, offset: u64) -> bool {
+    /// Cuts the record that `offset` lies inside; returns where that begins, if there is one.
+    fn cut(&mut self, offset: u64) -> Option<u64> {
         let fin_end = self.fin_end();
-        let Some(flight) = self.flight.as_mut() else {
-            return false;
-        };
+        let flight = self.flight.as_mut()?;
         let before = flight.outstanding.up_to(offset).range_mut(..offset);
-        let Some((&start, record)) = before.into_iter().next_back() else {
-            return false;
-        };
+        let (&start, record) = before.into_iter().next_back()?;
         if record.end <= offset {
-            return false;
+            return None;
         }
         let mut tail = record.clone();
         let before = record.packets;
@@ -469,22 +467,22 @@ impl Scoreboard {
             flight.to_retransmit.insert(offset);
         }
         flight.outstanding.up_to(offset).insert(offset, tail);
-        true
+        Some(start)
     }
 
-    /// A retransmission stopped at `offset`: the rest of its record counts in segments of what fits
-    /// now, too (Linux `tcp_fragment`).
-    fn recount(&mut self, offset: u64, segment: u32) {
+    /// A retransmission began or stopped inside a record: the rest of it, which begins at `start`,
+    /// counts in segments of what fits now, too (Linux `tcp_fragment`).
+    fn recount(&mut self, start: u64, segment: u32) {
         let fin_end = self.fin_end();
         let Some(flight) = self.flight.as_mut() else {
             return;
         };
-        let Some(record) = flight.outstanding.up_to(offset + 1).get_mut(&offset) else {
+        let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
             return;
         };
         let before = record.packets;
         record.segment = segment;
-        record.packets = packets_of(offset, record.end, segment, fin_end);
+        record.packets = packets_of(start, record.end, segment, fin_end);
         let after = record.packets;
         self.packets_out = self.packets_out + after - before;
         if record.is_lost {

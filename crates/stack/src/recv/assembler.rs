@@ -33,6 +33,8 @@ pub(super) struct Held {
     room: u16,
     /// Segments that it came in.
     segments: u16,
+    /// It came with bytes of the packet before, which are kept once.
+    overlaps: bool,
 }
 
 impl Held {
@@ -44,6 +46,7 @@ impl Held {
             charge: blocks.charge,
             room: blocks.room,
             segments: came.segments.min(u16::MAX.into()) as u16,
+            overlaps: false,
         }
     }
 
@@ -62,11 +65,12 @@ impl Held {
         self.start + u64::from(self.payload.len())
     }
 
-    /// Drops what lies in front of `offset`.
+    /// Drops what lies in front of `offset`, which is kept already.
     fn trim_front(&mut self, offset: u64) {
         if offset > self.start {
             self.payload.advance((offset - self.start) as u32);
             self.start = offset;
+            self.overlaps = true;
         }
     }
 }
@@ -204,6 +208,7 @@ impl Assembler {
     /// Appends the data that was expected next; `is_whole`: nothing was cut off in front, so that
     /// it may share the block of the data before.
     pub(super) fn append(&mut self, mut held: Held, is_whole: bool) {
+        held.overlaps = !is_whole;
         let before = self.ready.back_mut().filter(|_| is_whole);
         let shared = before.and_then(|before| held.share_block(held.payload.len(), before));
         if shared.is_none() {
@@ -274,7 +279,7 @@ impl Assembler {
         while last.is_none()
             && let Some((&after, _)) = behind.ranges.range(range_start..=end).next()
         {
-            let later = behind.ranges.remove(&after).expect("just found");
+            let mut later = behind.ranges.remove(&after).expect("just found");
             if after < end {
                 duplicate = duplicate.or(Some(Duplicate {
                     start: after,
@@ -287,7 +292,10 @@ impl Assembler {
                 continue;
             }
             // What both have is kept once; the packet is charged for all of it.
-            let _common = held.payload.split_off((after - held.start) as u32);
+            let common = held.payload.split_off((after - held.start) as u32);
+            if let Some(first) = later.held.front_mut() {
+                first.overlaps = !common.is_empty();
+            }
             last = Some(later);
         }
         self.segments += u32::from(held.segments);
@@ -408,8 +416,9 @@ impl Assembler {
     }
 
     /// Copies together what follows the first block in each range that `is_bloated` by its bytes
-    /// and charge; `blocks_of` says what a copy of so many bytes is charged, in which packets end
-    /// that were charged so much. Returns how many packets fewer there are.
+    /// and charge, or that the next one overlaps; `blocks_of` says what a copy of so many bytes is
+    /// charged, in which packets end that were charged so much. Returns how many packets fewer
+    /// there are.
     pub(super) fn collapse(
         &mut self,
         is_bloated: impl Fn(u32, u32) -> bool,
@@ -418,7 +427,8 @@ impl Assembler {
         let before = self.packets();
         self.uncollapsed = 0;
         let is_partly_read = core::mem::take(&mut self.is_partly_read);
-        collapse_queue(&mut self.ready, is_partly_read, &is_bloated, &blocks_of);
+        let is_cut = is_partly_read || self.ready.front().is_some_and(|first| first.overlaps);
+        collapse_queue(&mut self.ready, is_cut, &is_bloated, &blocks_of);
         self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
         if let Some(behind) = &mut self.behind {
             for range in behind.ranges.values_mut() {
@@ -533,27 +543,30 @@ fn join(range: &mut Range, mut behind: Range) {
     }
 }
 
-/// See [`Assembler::collapse`]; `is_partly_read`: the first block is worth it (Linux
-/// `tcp_collapse`).
+/// See [`Assembler::collapse`]; `is_cut`: the first block is worth it, some of which was read or
+/// kept before (Linux `tcp_collapse`).
 fn collapse_queue(
     queue: &mut VecDeque<Held>,
-    is_partly_read: bool,
+    is_cut: bool,
     is_bloated: &impl Fn(u32, u32) -> bool,
     blocks_of: &impl Fn(u32, u32) -> Blocks,
 ) {
-    let (mut first, mut bytes) = (0, 0);
-    let mut bloated = (is_partly_read && !queue.is_empty()).then_some(0);
-    for (at, held) in queue.iter().enumerate().take_while(|_| !is_partly_read) {
+    let mut worth = (is_cut && !queue.is_empty()).then_some(0);
+    let (mut before, mut first, mut bytes) = (0, 0, 0);
+    for (at, held) in queue.iter().enumerate() {
+        if worth.is_some() {
+            break;
+        }
+        if held.overlaps && at > 0 {
+            worth = Some(before);
+        }
         bytes += held.payload.len();
-        if held.charge > 0 {
-            if is_bloated(bytes, held.charge) {
-                bloated = Some(first);
-                break;
-            }
-            (first, bytes) = (at + 1, 0);
+        if held.charge > 0 && worth.is_none() {
+            worth = is_bloated(bytes, held.charge).then_some(first);
+            (before, first, bytes) = (first, at + 1, 0);
         }
     }
-    let Some(first) = bloated else {
+    let Some(first) = worth else {
         return;
     };
     let copied = queue.split_off(first);
@@ -629,6 +642,7 @@ impl Copy {
             charge: blocks.charge,
             room: blocks.room,
             segments: self.segments,
+            overlaps: false,
         }
     }
 }

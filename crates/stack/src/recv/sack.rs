@@ -40,24 +40,27 @@ impl Receiver {
         let Some(fin) = self.early_fin() else {
             return blocks;
         };
-        // A FIN is a byte of the block that it ends, or a block of its own.
+        // A FIN is a byte that joins the blocks it touches, or a block of its own.
         let first = usize::from(self.duplicate.is_some());
-        let is_alone = !blocks
-            .iter()
-            .skip(first)
-            .any(|block| block.1 == fin || block.0 == fin + 1);
-        if is_alone && self.is_fin_latest && first < max {
-            blocks.truncate(max - 1);
-            blocks.insert(first, (fin, fin + 1));
-            return blocks;
+        let mut joined = (fin, fin + 1);
+        let mut place = None;
+        let mut at = first;
+        while let Some(&(from, to)) = blocks.get(at) {
+            if from <= fin + 1 && fin <= to {
+                joined = (joined.0.min(from), joined.1.max(to));
+                place = place.or(Some(at));
+                blocks.remove(at);
+            } else {
+                at += 1;
+            }
         }
-        if let Some(block) = blocks.iter_mut().skip(first).find(|block| block.1 == fin) {
-            block.1 += 1;
-        } else if let Some(block) = blocks.iter_mut().skip(first).find(|it| it.0 == fin + 1) {
-            block.0 -= 1;
-        } else if blocks.len() < max {
-            blocks.push((fin, fin + 1));
-        }
+        let place = if self.is_fin_latest {
+            first
+        } else {
+            place.unwrap_or(at)
+        };
+        blocks.insert(place, joined);
+        blocks.truncate(max);
         blocks
     }
 

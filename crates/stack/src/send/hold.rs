@@ -12,8 +12,10 @@ impl Sender {
     /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they leave.
     /// `follows`: full segments leave in front of them in the same packet.
     pub(super) fn tail_hold(&self, bytes: u64, follows: bool, env: &SendEnv) -> Option<Limit> {
-        let is_released =
-            self.round.pushes || env.progress.data_sent() < self.flush_until || self.has_fin();
+        // A FIN lets its own segment go, not a larger packet that ends with it (Linux
+        // `tcp_nagle_test`, `tcp_mss_split_point`).
+        let ends = self.has_fin() && !(follows && self.forms_packets());
+        let is_released = self.round.pushes || env.progress.data_sent() < self.flush_until || ends;
         if is_released || self.is_urgent(&env.progress) {
             return None;
         }

@@ -48,7 +48,7 @@ impl Connection {
         let is_silent = self.recovery.packets_out() == 0;
         if !is_silent || self.unsent_bytes() == 0 && !self.send.has_fin() {
             self.timers.stop(Timer::Probe);
-            self.probes.backoff = 0;
+            self.forget_probe_backoff();
         } else {
             self.arm_probe_of_held(now, shared);
         }
@@ -56,7 +56,7 @@ impl Connection {
 
     fn arm_probe_of_held(&mut self, now: Instant, shared: &Shared) {
         if self.held.limit() != Limit::PeerWindow {
-            self.probes.backoff = 0;
+            self.forget_probe_backoff();
         }
         let due = match self.held.limit() {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
@@ -70,6 +70,14 @@ impl Connection {
             _ => None,
         };
         self.timers.set(Timer::Probe, due);
+    }
+
+    /// Probes have ended, and the next begin anew; in Linux only an ACK ends their backoff
+    /// (`tcp_ack_probe`, `tcp_ack_update_rtt`).
+    fn forget_probe_backoff(&mut self) {
+        if self.linux().is_none() {
+            self.probes.backoff = 0;
+        }
     }
 
     /// Time to a zero-window probe: the retransmission timeout, doubled so often (RFC 9293 section
