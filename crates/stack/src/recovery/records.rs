@@ -562,12 +562,7 @@ impl Scoreboard {
             if (range.sent, range.start) >= rack {
                 break;
             }
-            // Of what left at the same time only the part below it was overtaken.
-            let end = if range.sent == rack.0 {
-                range.end.min(rack.1)
-            } else {
-                range.end
-            };
+            let end = range.overtaken_end(rack);
             let Some(start) = flight.first_waiting(range, end) else {
                 flight.drop_front(end);
                 continue;

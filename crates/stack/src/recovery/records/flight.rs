@@ -46,6 +46,18 @@ pub(super) struct SentRange {
     pub(super) end: u64,
 }
 
+impl SentRange {
+    /// Where the part ends that left before `rack` (sent, end): of what left at the same time only
+    /// the part below it was overtaken.
+    pub(super) fn overtaken_end(&self, rack: (Instant, u64)) -> u64 {
+        if self.sent == rack.0 {
+            self.end.min(rack.1)
+        } else {
+            self.end
+        }
+    }
+}
+
 /// Records and runs of what is out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
@@ -175,10 +187,11 @@ impl Flight {
             last = Some(range.sent);
             let stands = |record: &Record| record.sent == range.sent && !record.waits();
             let from = self.record_start(range.start);
+            let end = range.overtaken_end(rack);
             let records = self
                 .outstanding
-                .up_to(range.end)
-                .range(from..range.end)
+                .up_to(end)
+                .range(from..end.max(from))
                 .take(LOOK_BACK_MAX);
             if records.into_iter().any(|(_, record)| stands(record)) {
                 break;
