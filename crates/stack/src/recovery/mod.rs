@@ -459,6 +459,11 @@ impl LossRecovery {
         self.board.join(range, room, window_end)
     }
 
+    /// When the first packet in flight left, and when the last one did, for the first time or again.
+    pub(crate) fn sent_between(&self) -> Option<(Instant, Instant)> {
+        Some((self.board.head_sent()?, self.last_sent?))
+    }
+
     /// Packets of new data that the congestion window lets go now.
     pub(crate) fn allowance(&self) -> u32 {
         let mut in_flight = self.board.in_flight();

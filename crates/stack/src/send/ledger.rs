@@ -6,7 +6,6 @@
 
 use alloc::collections::VecDeque;
 
-use base::Instant;
 use base::settings::Accounting;
 use bytes::Bytes;
 
@@ -30,7 +29,6 @@ pub(super) struct Unsent {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     end: u64,
-    at: Instant,
     segments: u32,
     push: bool,
 }
@@ -80,11 +78,6 @@ impl Ledger {
     /// Segments in them.
     pub(super) const fn segments_out(&self) -> u32 {
         self.in_flight_segments
-    }
-
-    /// When the first and the last of them left.
-    pub(super) fn sent_between(&self) -> Option<(Instant, Instant)> {
-        Some((self.in_flight.front()?.at, self.in_flight.back()?.at))
     }
 
     /// End of the first unsent packet.
@@ -171,13 +164,7 @@ impl Ledger {
 
     /// `outgoing` left for the first time, as this many segments; `is_pushed`: a write ended
     /// with it.
-    pub(super) fn on_sent(
-        &mut self,
-        now: Instant,
-        outgoing: &Outgoing,
-        segments: u32,
-        is_pushed: bool,
-    ) {
+    pub(super) fn on_sent(&mut self, outgoing: &Outgoing, segments: u32, is_pushed: bool) {
         if outgoing.end == outgoing.start {
             return;
         }
@@ -190,7 +177,6 @@ impl Ledger {
         }
         let packet = Sent {
             end: outgoing.end,
-            at: now,
             segments,
             push: is_pushed,
         };

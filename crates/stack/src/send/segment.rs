@@ -112,6 +112,8 @@ pub(crate) struct SendEnv {
     pub(crate) is_paced: bool,
     /// Smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,
+    /// When the first packet in flight left, and when the last one did; retransmissions too.
+    pub(crate) sent_between: Option<(Instant, Instant)>,
     /// One burst in the middle of a write: it waits for no company.
     pub(crate) is_within_write: bool,
 }
@@ -239,14 +241,14 @@ impl Sender {
     }
 
     /// A segment left for the first time.
-    pub(crate) fn on_sent(&mut self, now: Instant, outgoing: &Outgoing) {
+    pub(crate) fn on_sent(&mut self, outgoing: &Outgoing) {
         let bytes = outgoing.end - outgoing.start;
         let mss = u64::from(self.segment_bytes);
         let segments = bytes.div_ceil(mss) as u32;
         // A window probe is pushed wherever it ends, also when it leaves again.
         let is_one = outgoing.gso_size == 0;
         let push = self.ledger.is_written_end(outgoing.end) || (is_one && outgoing.push);
-        self.ledger.on_sent(now, outgoing, segments, push);
+        self.ledger.on_sent(outgoing, segments, push);
         self.is_fin_pushed |= outgoing.fin && outgoing.push;
         if bytes == 0 {
             return;
@@ -504,7 +506,7 @@ impl Sender {
         if !waits || head.bytes <= head.mss {
             return None;
         }
-        let (first_sent, last_sent) = self.ledger.sent_between()?;
+        let (first_sent, last_sent) = env.sent_between?;
         let congestion = u64::from(env.allowance) * head.mss;
         let allowed = congestion.min(head.usable);
         let window = env.window_end.saturating_sub(env.progress.data_acked());

@@ -4,6 +4,7 @@ mod memory;
 mod properties;
 mod small;
 
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -71,6 +72,8 @@ struct Bench {
     hold: Option<Limit>,
     /// What left in the middle of a write, until it is shown.
     early: Vec<Outgoing>,
+    /// End and time of each packet in flight.
+    in_flight: VecDeque<(u64, Instant)>,
 }
 
 impl Bench {
@@ -90,6 +93,7 @@ impl Bench {
             written: 0,
             hold: None,
             early: Vec::new(),
+            in_flight: VecDeque::new(),
         };
         bench.sender.on_established(&bench.memory_env());
         bench
@@ -134,6 +138,11 @@ impl Bench {
             pacing_rate: Rate::from_bits_per_second(5_727_808),
             is_paced: false,
             srtt: Some(Duration::from_millis(40)),
+            sent_between: self
+                .in_flight
+                .front()
+                .zip(self.in_flight.back())
+                .map(|(first, last)| (first.1, last.1)),
             is_within_write: false,
         }
     }
@@ -225,7 +234,8 @@ impl Bench {
     fn on_sent(&mut self, outgoing: &Outgoing) {
         assert_eq!(outgoing.start, self.progress.data_sent(), "in order");
         self.progress.on_sent(outgoing.sequence_end(), outgoing.fin);
-        self.sender.on_sent(self.now, outgoing);
+        self.in_flight.push_back((outgoing.end, self.now));
+        self.sender.on_sent(outgoing);
     }
 
     /// This many bytes in all are acknowledged: what leaves then.
@@ -238,6 +248,7 @@ impl Bench {
     fn on_ack(&mut self, una: u64) -> u32 {
         let before = self.progress.data_acked();
         self.progress.on_acked(una);
+        self.in_flight.retain(|(end, _)| *end > una);
         let (bytes, env) = (self.progress.data_acked() - before, self.memory_env());
         self.sender.on_ack(bytes, &self.progress, &env)
     }

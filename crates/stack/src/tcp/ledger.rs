@@ -35,7 +35,7 @@ impl Connection {
             outgoing.gso_size.into(),
             outgoing.fin,
         );
-        self.send.on_sent(now, outgoing);
+        self.send.on_sent(outgoing);
     }
 
     /// `start..end` as it is retransmitted in segments of `mss` bytes: the FIN that may be its last

@@ -413,6 +413,7 @@ impl Connection {
             pacing_rate: self.recovery.pacing_rate(),
             is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
+            sent_between: self.recovery.sent_between(),
             is_within_write: false,
         }
     }
@@ -421,6 +422,7 @@ impl Connection {
     fn renew(&self, env: &mut SendEnv) {
         env.progress = *self.recovery.progress();
         env.allowance = self.recovery.allowance();
+        env.sent_between = self.recovery.sent_between();
         env.local_queue_bytes = self.local_queue.bytes();
     }
 
