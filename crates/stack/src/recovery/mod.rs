@@ -459,7 +459,7 @@ impl LossRecovery {
         self.board.join(range, room, window_end)
     }
 
-    /// When the first packet in flight left, and when the last one did, for the first time or again.
+    /// When the first packet in flight left last, and when the last data did (retransmissions too).
     pub(crate) fn sent_between(&self) -> Option<(Instant, Instant)> {
         Some((self.board.head_sent()?, self.last_sent?))
     }
