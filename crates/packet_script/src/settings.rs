@@ -77,6 +77,9 @@ pub(super) fn apply_sysctl(
             let index: usize = value.parse().unwrap_or(2);
             ("ecn", (*names.get(index).unwrap_or(&"accept")).to_owned())
         }
+        "tcp_frto" => ("frto", flag_of(value)),
+        "tcp_reordering" => ("dupack_threshold", value.to_owned()),
+        "tcp_tso_win_divisor" => ("tso_win_divisor", value.to_owned()),
         "tcp_fin_timeout" => ("fin_timeout", seconds()),
         "tcp_retries2" => ("retries", value.to_owned()),
         "tcp_syn_retries" => ("syn_retries", value.to_owned()),

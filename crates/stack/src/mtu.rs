@@ -27,9 +27,6 @@ const MSS_MIN: u16 = 48;
 const V4_SEARCH_MIN: u16 = MSS_MIN + V4_HEADER_BYTES + TCP_HEADER_BYTES;
 /// Sizes of common links below which a router that states none may be (RFC 1191 section 7.1).
 const PLATEAUS: [u16; 9] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 552, 508];
-/// Timeouts in a row from which on the path counts as a black hole. Linux `retransmits_timed_out`
-/// with `tcp_retries1` 3 and a timeout of 200 ms: the fourth, after about 4 s.
-const BLACK_HOLE_TIMEOUTS: u32 = 4;
 /// The search ends when its bounds are as close as that (Linux `tcp_probe_threshold`).
 const SEARCH_END_BYTES: u16 = 8;
 /// Time after which larger packets are tried again (RFC 1191 section 6.3: 10 minutes; Linux
@@ -259,8 +256,8 @@ impl MtuState {
             una,
             next,
         } = *report;
-        // RFC 5927 section 4.1: only what is in flight can have been too big.
-        if !self.discovery || quoted < una || quoted >= next {
+        // RFC 5927 section 4.1: only what is in flight can have been too big; in Linux the next, too.
+        if !self.discovery || quoted < una || quoted > next {
             return false;
         }
         // RFC 8201 section 4: no link of IPv6 has less, so it is no router that says so.
@@ -294,15 +291,15 @@ impl MtuState {
         self.doubtful.take_if(|doubtful| doubtful.1 < una);
     }
 
-    /// This many retransmission timeouts in a row. Returns whether the MTU is smaller now (Linux
-    /// `tcp_mtu_probing`).
-    pub(crate) fn on_timeouts(&mut self, now: Instant, timeouts: u32) -> bool {
+    /// This many retransmission timeouts in a row, so many that the path may swallow large packets
+    /// (`is_black_hole`). Returns whether the MTU is smaller now (Linux `tcp_mtu_probing`).
+    pub(crate) fn on_timeouts(&mut self, now: Instant, timeouts: u32, is_black_hole: bool) -> bool {
         let mut is_smaller = false;
         if let Some(doubtful) = self.doubtful.take_if(|_| timeouts > 0) {
             self.largest_acked = 0;
             is_smaller = self.believe(now, doubtful.0);
         }
-        if self.probing == MtuProbing::Off || timeouts < BLACK_HOLE_TIMEOUTS {
+        if self.probing == MtuProbing::Off || !is_black_hole {
             return is_smaller;
         }
         let before = self.mtu();

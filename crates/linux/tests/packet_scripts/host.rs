@@ -66,6 +66,7 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("tcp_fastopen", "0"),
     ("tcp_shrink_window", "0"),
     ("tcp_rto_min_us", "200000"),
+    ("tcp_tso_win_divisor", "3"),
     ("ip_local_port_range", "32768 60999"),
     ("ip_no_pmtu_disc", "0"),
     ("min_pmtu", "552"),

@@ -12,6 +12,7 @@ mod opening;
 mod path;
 mod receiver;
 mod sender;
+mod settings;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,6 +130,12 @@ const PATH: Kind = Kind {
     walks: 40,
     different_max: 20,
 };
+const SETTINGS: Kind = Kind {
+    name: "settings",
+    script: settings::script,
+    walks: 40,
+    different_max: 50,
+};
 /// Walks at once; they wait most of the time.
 const THREADS: usize = 48;
 
@@ -155,6 +162,11 @@ fn random_walks_with_odd_clocks_agree_with_the_kernel() {
 #[test]
 fn random_walks_over_a_path_agree_with_the_kernel() {
     compare(&PATH);
+}
+
+#[test]
+fn random_walks_with_other_settings_agree_with_the_kernel() {
+    compare(&SETTINGS);
 }
 
 /// One kind at a time: all at once would take the processors away from the scripts.

@@ -543,6 +543,11 @@ impl LossRecovery {
         self.rtt.forget_backoff();
     }
 
+    /// Our timestamp in the first retransmission of what is being repaired.
+    pub(crate) fn first_retransmission(&self) -> Option<u32> {
+        self.reduction.as_ref()?.undo.first_retransmission()
+    }
+
     /// Timeouts in a row without progress.
     pub(crate) fn timeouts(&self) -> u32 {
         self.timeouts

@@ -698,28 +698,18 @@ impl Scoreboard {
         flight.counted_below = una;
     }
 
-    /// Segments are at most `segment` bytes from now on: records of larger ones count anew and
-    /// are lost. Returns whether there were any.
-    pub(super) fn resegment(&mut self, segment: u32) -> bool {
-        let fin_end = self.fin_end();
+    /// Segments are at most `segment` bytes from now on: what left in larger ones is lost, and counts
+    /// in smaller ones when it is retransmitted (Linux `tcp_simple_retransmit`). Returns whether
+    /// there was any.
+    pub(super) fn mark_larger(&mut self, segment: u32) -> bool {
         let lost_before = self.lost_total;
         let mut at = self.una();
         while let Some(flight) = self.flight.as_mut()
-            && let Some((&start, record)) = flight.outstanding.all().range_mut(at..).next()
+            && let Some((&start, record)) = flight.outstanding.all().range(at..).next()
         {
             at = record.end;
-            if record.segment <= segment || u64::from(segment) >= record.end - start {
-                record.segment = record.segment.min(segment);
-                continue;
-            }
-            let before = record.packets;
-            record.segment = segment;
-            record.packets = packets_of(start, record.end, segment, fin_end);
-            let more = record.packets - before.min(record.packets);
-            self.packets_out += more;
-            self.lost += if record.is_lost { more } else { 0 };
-            self.retransmitted += if record.is_retransmitted { more } else { 0 };
-            if !record.waits() {
+            let longest = u64::from(record.segment).min(record.end - start);
+            if longest > u64::from(segment) && !record.waits() {
                 self.mark_lost(start);
             }
         }

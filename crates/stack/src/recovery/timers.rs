@@ -50,7 +50,12 @@ impl LossRecovery {
     pub(crate) fn on_unreachable(&mut self, now: Instant) {
         let waits = matches!(self.timer, Some((RecoveryTimer::Retransmit, _)));
         if waits && self.timeouts > 0 && self.rtt.revert_back_off(&self.settings.recovery) {
-            self.arm_retransmit_for_head(now);
+            let left = self.timeout_left(now);
+            let due = match left.is_zero() {
+                true => now,
+                false => self.rtt.expiry(now, left),
+            };
+            self.timer = Some((RecoveryTimer::Retransmit, due));
         }
     }
 

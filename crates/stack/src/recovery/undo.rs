@@ -41,6 +41,11 @@ impl Undo {
         self.first_retransmission = None;
     }
 
+    /// Our timestamp in the first retransmission of what is being repaired (Linux `retrans_stamp`).
+    pub(super) const fn first_retransmission(&self) -> Option<u32> {
+        self.first_retransmission
+    }
+
     pub(super) fn on_retransmit(&mut self, packets: u32, timestamp: u32) {
         self.first_retransmission.get_or_insert(timestamp);
         self.pending = Some(self.pending.unwrap_or(0).saturating_add(packets));

@@ -274,13 +274,12 @@ impl LossRecovery {
         }
     }
 
-    /// The path takes segments of `mss` bytes only: larger ones in flight are lost, which is no
-    /// sign of congestion (Linux `tcp_simple_retransmit`). The window keeps its packets, so that
-    /// it holds fewer bytes. Larger segments change nothing in flight.
-    pub(crate) fn on_mtu_change(&mut self, now: Instant, mss: u32) {
-        let is_smaller = mss < self.mss;
+    /// The path takes segments of `mss` bytes only, or of `longest` with the options of now: larger
+    /// ones in flight are lost, which is no sign of congestion (Linux `tcp_simple_retransmit`). The
+    /// window keeps its packets, so that it holds fewer bytes.
+    pub(crate) fn on_mtu_change(&mut self, now: Instant, mss: u32, longest: u32) {
         self.set_mss(mss);
-        if is_smaller && self.board.resegment(self.mss) {
+        if self.board.mark_larger(longest) {
             self.retransmit_without_reduction();
             self.arm_retransmit(now);
         }

@@ -164,7 +164,8 @@ impl Receiver {
             self.buffer.set_segment(self.window.mss(), headers);
             self.window.follow_settings(&self.buffer);
         }
-        self.window.set_clamp_asked(settings.options.window_clamp);
+        self.window
+            .ask_clamp(settings.options.window_clamp, &self.buffer);
         self.autotune.set_rule(settings.recv.buffer.rule);
         self.acks.configure(settings);
     }

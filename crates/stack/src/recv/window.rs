@@ -18,6 +18,8 @@ const SCALE_MAX: u32 = 14;
 const SEGMENT_MIN: u32 = 88;
 /// Largest first guess of a peer's segments (Linux `TCP_MSS_DEFAULT`).
 const SEGMENT_GUESS: u32 = 536;
+/// Least bound that can be asked for (Linux `SOCK_MIN_RCVBUF`, half of it).
+const CLAMP_MIN: u32 = 1152;
 /// Payload from which on a packet in order opens the window (Linux `tcp_event_data_recv`).
 pub(super) const GROWING_BYTES: u32 = 128;
 
@@ -154,9 +156,14 @@ impl Window {
             .clamp(SEGMENT_MIN, SEGMENT_GUESS);
     }
 
-    /// Another bound is asked for.
-    pub(super) fn set_clamp_asked(&mut self, clamp: Option<u32>) {
-        self.clamp_asked = clamp.unwrap_or(u32::MAX);
+    /// The bound that is asked for. In Linux it holds until the buffer grows or the ratio of window
+    /// and memory is measured anew.
+    pub(super) fn ask_clamp(&mut self, clamp: Option<u32>, buffer: &Buffer) {
+        let asked = clamp.unwrap_or(u32::MAX);
+        let before = core::mem::replace(&mut self.clamp_asked, asked);
+        if buffer.is_truesize() && asked != before && clamp.is_some() && self.clamp > 0 {
+            self.set_clamp(asked.max(CLAMP_MIN));
+        }
     }
 
     /// The buffer grew so that a window of this many bytes can be offered (Linux
@@ -172,10 +179,15 @@ impl Window {
         self.clamp = buffer.full();
     }
 
-    /// Memory gives another share of window than was thought (Linux `tcp_set_window_clamp`): what
-    /// is offered already is within reach, and nothing above the whole buffer.
+    /// Memory gives another share of window than was thought.
     pub(super) fn follow_ratio(&mut self, buffer: &Buffer) {
-        let before = core::mem::replace(&mut self.clamp, buffer.full());
+        self.set_clamp(buffer.full());
+    }
+
+    /// What is offered already is within reach, and nothing above the new bound (Linux
+    /// `tcp_set_window_clamp`).
+    fn set_clamp(&mut self, bytes: u32) {
+        let before = core::mem::replace(&mut self.clamp, bytes);
         self.threshold = if self.clamp < before {
             self.threshold.min(self.clamp)
         } else {
@@ -309,7 +321,7 @@ impl Window {
     fn select_by_memory(&self, buffer: &Buffer) -> (u32, bool) {
         let unit = 1_u32 << self.scale;
         let all = buffer.full();
-        let full = self.clamp.min(self.clamp_asked).min(all);
+        let full = self.clamp.min(all);
         // A window that never held a whole segment would be rounded down to nothing for ever.
         let segment = self.segment.min(full).min(self.threshold);
         if segment == 0 {
@@ -328,7 +340,7 @@ impl Window {
                 return (0, true);
             }
         }
-        free = free.min(threshold).min(self.clamp_asked);
+        free = free.min(threshold);
         let bytes = if self.scale > 0 {
             free.next_multiple_of(unit)
         } else if self.offered <= free.saturating_sub(segment) || self.offered > free {

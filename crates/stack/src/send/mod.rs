@@ -26,7 +26,7 @@ use base::Instant;
 use base::settings::{Accounting, Completion, Nagle, Push, SocketSettings};
 
 pub(crate) use memory::SendMemoryEnv;
-pub(crate) use segment::{Outgoing, SegmentSizes, SendEnv, burst_segments};
+pub(crate) use segment::{NewProbe, Outgoing, SegmentSizes, SendEnv, burst_segments};
 pub(crate) use write::{Pause, Source, WriteOutcome};
 
 use crate::Arc;

@@ -118,6 +118,18 @@ pub(crate) struct SendEnv {
     pub(crate) is_within_write: bool,
 }
 
+/// What a probe of new data is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewProbe {
+    /// The peer's window, with one segment.
+    OfWindow,
+    /// A loss at the tail, with up to this many segments.
+    OfLoss {
+        /// One, or what the congestion window lets go.
+        segments: u32,
+    },
+}
+
 /// A segment or GSO packet that is to leave; [`Sender::on_sent`] confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
@@ -196,43 +208,49 @@ impl Sender {
         is_drained
     }
 
-    /// One segment in spite of congestion window, Nagle's algorithm and cork: for the zero-window
-    /// probe, of which a part may go and which is pushed (`of_window`; Linux `tcp_write_wakeup`),
-    /// and the tail-loss probe, which fits into the window as a whole and is pushed where other
-    /// data would be (`tcp_send_loss_probe`).
+    /// A probe of new data in spite of congestion window, Nagle's algorithm and cork: that of a
+    /// zero window, of which a part may go and which is pushed (Linux `tcp_write_wakeup`), and that
+    /// of a tail loss, of which the first segment fits into the window, and which is pushed where
+    /// other data would be (`tcp_send_loss_probe`).
     pub(crate) fn poll_probe(
         &mut self,
         progress: &Progress,
         window_end: u64,
         sizes: &SegmentSizes,
-        of_window: bool,
+        probe: NewProbe,
     ) -> Option<Outgoing> {
+        let (of_window, segments_max) = match probe {
+            NewProbe::OfWindow => (true, 1),
+            NewProbe::OfLoss { segments } => (false, u64::from(segments)),
+        };
         let mss = u64::from(self.fit_segment_bytes(sizes));
+        let most = mss * segments_max;
         let start = progress.data_sent();
         let is_closing = self.owes_fin(progress);
         let room = window_end.saturating_sub(start);
         if let Some(head_end) = self.ledger.head_end()
             && !of_window
         {
-            self.ledger.grow_head(mss.saturating_sub(head_end - start));
+            self.ledger.grow_head(most.saturating_sub(head_end - start));
         }
         let bytes = match self.ledger.head_end() {
-            Some(head_end) => (head_end - start).min(mss),
+            Some(head_end) => (head_end - start).min(most),
             None if is_closing => 0,
             None => return None,
         };
-        if room == 0 || (bytes > room && !of_window) {
+        if room == 0 || (bytes.min(mss) > room && !of_window) {
             return None;
         }
         let bytes = bytes.min(room);
         let end = start + bytes;
+        let is_chain = bytes > mss;
         Some(Outgoing {
             start,
             end,
-            gso_size: 0,
+            gso_size: if is_chain { mss as u16 } else { 0 },
             push: bytes > 0
                 && match self.settings.small_writes.push {
-                    Push::EachWrite => of_window || self.ledger.is_written_end(end),
+                    Push::EachWrite => of_window || is_chain || self.ledger.is_written_end(end),
                     Push::BufferEmpty => of_window || end == self.end(),
                     Push::Never => false,
                 },

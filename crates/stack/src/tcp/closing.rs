@@ -189,7 +189,9 @@ impl Connection {
         let is_open = self.state.is_synchronized();
         let (una, next) = self.sent_range();
         let seq = self.iss.offset(error.seq, next);
-        if seq < una as i64 || seq >= next as i64 {
+        // Linux believes an error of the next segment, too (`tcp_v4_err`).
+        let end = next as i64 + i64::from(is_open && self.linux().is_some());
+        if seq < una as i64 || seq >= end {
             shared.counters.icmp_ignored += 1;
             return;
         }
@@ -209,6 +211,8 @@ impl Connection {
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
                     self.arm_timers(now, shared);
+                    // The time of the reverted timeout may be over.
+                    self.handle_timeout(now, shared);
                 }
             }
         }

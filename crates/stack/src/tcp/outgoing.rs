@@ -11,7 +11,7 @@ use crate::host::{Queued, Shared, Writer};
 use crate::packet::{Body, EcnMark, Packet, Segment};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
-use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
+use crate::send::{NewProbe, Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never spread (rule 6.8).
@@ -310,21 +310,17 @@ impl Connection {
         (!is_first).then_some(env)
     }
 
-    /// Sends one segment of new data, whatever the congestion window: a tail-loss probe.
-    /// `of_window`: it probes a window, so that part of a segment may be sent.
-    pub(super) fn send_one_new(&mut self, now: Instant, shared: &mut Shared, of_window: bool) {
+    /// Sends a probe of new data, whatever the congestion window.
+    pub(super) fn send_new_probe(&mut self, now: Instant, shared: &mut Shared, probe: NewProbe) {
         let sizes = self.segment_sizes();
-        let outgoing = self.send.poll_probe(
-            self.recovery.progress(),
-            self.window.end(),
-            &sizes,
-            of_window,
-        );
+        let outgoing =
+            self.send
+                .poll_probe(self.recovery.progress(), self.window.end(), &sizes, probe);
         if let Some(outgoing) = outgoing {
             self.send_data(now, shared, &outgoing, false);
             let small_end = self.send.small_end();
             self.on_new_sent(now, shared, &outgoing);
-            if of_window && self.linux().is_some() {
+            if probe == NewProbe::OfWindow && self.linux().is_some() {
                 // Nagle's algorithm does not wait for it (`tcp_write_wakeup`).
                 self.send.restore_small_end(small_end);
             }
@@ -386,6 +382,14 @@ impl Connection {
             }
             _ => segments,
         }
+    }
+
+    /// Segments that the congestion window lets go in one burst: at most half of it (Linux
+    /// `tcp_cwnd_test`).
+    pub(super) fn burst_allowance(&self) -> u32 {
+        let half = (self.recovery.window().cwnd / 2).max(1);
+        let burst = self.retransmit_bytes() / self.retransmit_mss();
+        self.recovery.allowance().min(half).min(burst)
     }
 
     /// Bytes of the largest chain that is retransmitted at once.

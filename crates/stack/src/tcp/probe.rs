@@ -7,6 +7,7 @@ use base::{Instant, Limit};
 
 use super::{Connection, State, Timer};
 use crate::host::{Failure, Shared};
+use crate::send::NewProbe;
 
 /// The bound of probes in the other profiles; Linux has that of its timeouts.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(120);
@@ -126,7 +127,7 @@ impl Connection {
             let next = self.recovery.next();
             if self.linux().is_some() {
                 // Nothing is learned from it of how the window is used (`tcp_write_wakeup`).
-                self.send_one_new(now, shared, true);
+                self.send_new_probe(now, shared, NewProbe::OfWindow);
             } else {
                 self.send.release_held();
                 self.output(now, shared);
@@ -147,7 +148,7 @@ impl Connection {
         if self.window.end() > self.recovery.next() {
             // Less than a segment fits: silly-window avoidance has waited long enough (RFC 9293
             // section 3.8.6.2.1).
-            self.send_one_new(now, shared, true);
+            self.send_new_probe(now, shared, NewProbe::OfWindow);
             self.await_timeout(now);
         } else {
             self.send_urgent_probe(now, shared);

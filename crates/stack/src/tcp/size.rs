@@ -4,6 +4,8 @@
 //! The only place that says how much data a segment carries, be it new, retransmitted or a probe.
 //! What is known of the path itself is decided by [`MtuState`].
 
+use core::time::Duration;
+
 use base::settings::{Completion, Path, SocketSettings};
 use base::tcp::SackBlocks;
 use base::{CongestionState, Instant};
@@ -15,6 +17,11 @@ use crate::packet::option_bytes;
 use crate::progress::Mark;
 use crate::send::{Outgoing, SegmentSizes};
 
+/// Timeouts in a row from which on the path counts as a black hole.
+const BLACK_HOLE_TIMEOUTS: u32 = 4;
+/// Linux: the time from the first retransmission on, after a second timeout (`tcp_retries1` 3 and a
+/// timeout of 200 ms, less a jiffy).
+const BLACK_HOLE_TIME: Duration = Duration::from_millis(2996);
 /// A smaller MSS, options included, is taken as this much: a peer that announces an MSS of 1 costs
 /// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`).
 pub(super) const MSS_MIN: u32 = 48;
@@ -266,8 +273,8 @@ impl Connection {
     /// Retransmits everything in flight in smaller segments.
     fn on_mtu_changed(&mut self, now: Instant) {
         self.size.full_segment = Mark::NONE;
-        let mss = self.mss();
-        self.recovery.on_mtu_change(now, mss);
+        let (mss, longest) = (self.mss(), self.retransmit_mss());
+        self.recovery.on_mtu_change(now, mss, longest);
     }
 
     /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
@@ -275,7 +282,12 @@ impl Connection {
         if self.size.path.probe().is_some() {
             self.size.path.on_probe_unknown();
         }
-        if self.size.path.on_timeouts(now, self.recovery.timeouts()) {
+        let timeouts = self.recovery.timeouts();
+        let is_black_hole = match self.linux() {
+            Some(_) => timeouts > 1 && self.repair_time(now) >= BLACK_HOLE_TIME,
+            None => timeouts >= BLACK_HOLE_TIMEOUTS,
+        };
+        if self.size.path.on_timeouts(now, timeouts, is_black_hole) {
             self.on_mtu_changed(now);
         }
     }

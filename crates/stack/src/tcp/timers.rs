@@ -7,6 +7,7 @@ use base::{Instant, Limit};
 use super::{Connection, State, Timer};
 use crate::host::{Failure, Shared};
 use crate::recovery::{Probe, RecoveryTimer};
+use crate::send::NewProbe;
 use crate::trace::TraceEvent;
 
 /// Retransmissions of an orphaned connection (Linux: 8 where `net.ipv4.tcp_orphan_retries` is 0).
@@ -22,6 +23,11 @@ impl Stall {
     /// How long that is so; it begins now where it had not begun.
     pub(super) fn lasts(&mut self, now: Instant) -> Duration {
         now.since(*self.since.get_or_insert(now))
+    }
+
+    /// It began at `since`, where it had not begun.
+    fn begin_once(&mut self, since: Instant) {
+        self.since.get_or_insert(since);
     }
 
     /// Starts at `since`.
@@ -123,6 +129,12 @@ impl Connection {
     /// RFC 9293 section 3.8.3: after this many retransmissions, or this long, the peer counts as
     /// gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        if self.linux().is_some() {
+            self.stall.begin_once(now - self.repair_time(now));
+            if self.recovery.timeouts() == 0 {
+                return false;
+            }
+        }
         let stalled = self.stall.lasts(now);
         let life = &self.settings.life;
         let is_over = match (life.user_timeout, life.retries_timeout) {
@@ -138,6 +150,14 @@ impl Connection {
             self.give_up(now, shared);
         }
         is_over
+    }
+
+    /// Time since the first retransmission of what is being repaired, whatever has been
+    /// acknowledged since (Linux `retransmits_timed_out`).
+    pub(super) fn repair_time(&self, now: Instant) -> Duration {
+        let first = self.recovery.first_retransmission();
+        let millis = first.map_or(0, |first| self.timestamp(now).wrapping_sub(first));
+        Duration::from_millis(millis.into())
     }
 
     /// How often something is retransmitted before the peer counts as gone, where the next wait is
@@ -179,7 +199,8 @@ impl Connection {
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
-    /// RFC 8985 section 7.3: one segment of new data, or the last one again.
+    /// RFC 8985 section 7.3: one segment of new data, or the last one again. Linux sends as many new
+    /// ones as the congestion window lets go, if they waited for company (`tcp_write_xmit`).
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
         let segment = self.retransmit_mss();
         let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {
@@ -188,7 +209,11 @@ impl Connection {
         let next = self.recovery.next();
         // New is also a FIN alone.
         if self.window.end() > next {
-            self.send_one_new(now, shared, false);
+            let segments = match self.linux() {
+                Some(_) => self.burst_allowance().max(1),
+                None => 1,
+            };
+            self.send_new_probe(now, shared, NewProbe::OfLoss { segments });
             if self.recovery.next() > next {
                 // It uses the window as other data does (Linux `tcp_write_xmit`).
                 self.end_send(now, Limit::Application, next);

@@ -19,7 +19,12 @@ const BLOCKS_MAX: usize = 3;
 
 /// The script of the walk `seed`.
 pub(super) fn script(seed: u64) -> String {
-    let mut walk = Walk::begin(seed);
+    walk(seed, "")
+}
+
+/// The walk of a host with these lines of settings.
+pub(super) fn walk(seed: u64, settings: &str) -> String {
+    let mut walk = Walk::begin(seed, settings);
     for _ in 0..STEPS {
         if !walk.step() {
             break;
@@ -58,7 +63,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn begin(seed: u64) -> Self {
+    fn begin(seed: u64, settings: &str) -> Self {
         let mut rng = Rng::new(seed, "path");
         let mss = pick(&mut rng, &[1000, 1460]);
         let has_sack = rng.below(5) > 0;
@@ -74,7 +79,7 @@ impl Walk {
         if rng.below(4) == 0 {
             text.push_str(" nots");
         }
-        let _ = writeln!(text, "\n+0 established passive rtt {rtt_ms}ms");
+        let _ = write!(text, "\n{settings}+0 established passive rtt {rtt_ms}ms\n");
         Self {
             has_sack,
             rtt_ms,

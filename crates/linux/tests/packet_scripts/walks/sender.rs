@@ -6,6 +6,7 @@ use base::Rng;
 use packet_script::{Happening, Observed};
 
 use super::draft::{Draft, pick};
+use super::settings::disturb;
 
 /// Steps of a walk.
 const STEPS: u32 = 30;
@@ -14,7 +15,12 @@ const REST_MS: u64 = 900;
 
 /// The script of the walk `seed`.
 pub(super) fn script(seed: u64) -> String {
-    let mut walk = Walk::begin(seed);
+    walk(seed, "", false)
+}
+
+/// The walk of a host with these lines of settings; `is_disturbed`: they change on the way.
+pub(super) fn walk(seed: u64, settings: &str, is_disturbed: bool) -> String {
+    let mut walk = Walk::begin(seed, settings, is_disturbed);
     for _ in 0..STEPS {
         walk.step();
     }
@@ -40,10 +46,12 @@ struct Walk {
     window: u64,
     host_is_done: bool,
     peer_is_done: bool,
+    /// Settings change, and routers report errors.
+    is_disturbed: bool,
 }
 
 impl Walk {
-    fn begin(seed: u64) -> Self {
+    fn begin(seed: u64, settings: &str, is_disturbed: bool) -> Self {
         let mut rng = Rng::new(seed, "walk");
         let mss = pick(&mut rng, &[536, 1000, 1000, 1460]);
         let has_sack = rng.below(4) > 0;
@@ -59,6 +67,7 @@ impl Walk {
         if rng.below(3) == 0 {
             text.push_str("set nodelay on\n");
         }
+        text.push_str(settings);
         let side = pick(&mut rng, &["active", "passive"]);
         let _ = writeln!(text, "+0 established {side} rtt 20ms");
         Self {
@@ -73,6 +82,7 @@ impl Walk {
             window,
             host_is_done: false,
             peer_is_done: false,
+            is_disturbed,
         }
     }
 
@@ -80,6 +90,11 @@ impl Walk {
         let waits = [0, 0, 0, 1, 5, 12, 20, 20, 45, 70, 150, 300, 700];
         self.draft.clock_ms += pick(&mut self.draft.rng, &waits);
         self.look();
+        if self.is_disturbed && self.draft.one_in(7) {
+            let sent = *self.sent_ends.last().expect("the SYN's end");
+            disturb(&mut self.draft, self.acked, sent);
+            return;
+        }
         match self.draft.rng.below(20) {
             0..5 if !self.host_is_done => self.write(),
             0..8 => self.acknowledge(),

@@ -383,7 +383,7 @@ proptest! {
                 prop_assert_eq!(board.in_flight(), 0);
             }
             if time % 13 == 12 {
-                board.resegment(SEGMENT - time as u32);
+                board.mark_larger(SEGMENT - time as u32);
             }
             if !(time % 11 == 10 || time % 13 == 12) {
                 board.assert_sound();
@@ -481,12 +481,14 @@ fn a_fin_takes_no_packet_of_its_own() {
 }
 
 #[test]
-fn smaller_segments_are_counted_anew_and_lost() {
+fn larger_segments_are_lost_and_counted_anew_when_they_leave_again() {
     let mut board = chain(4);
-    assert!(board.resegment(50));
-    assert_eq!((board.packets_out(), board.lost()), (8, 8));
+    assert!(board.mark_larger(50));
+    assert_eq!((board.packets_out(), board.lost()), (4, 4));
     assert_eq!(board.first_to_retransmit(1, u32::MAX, 50), Some((1, 51)));
-    assert!(!chain(1).resegment(100));
+    board.retransmit((1, 51), &again(Instant::from_nanos(2), 50));
+    assert_eq!((board.packets_out(), board.lost()), (8, 8));
+    assert!(!chain(1).mark_larger(100));
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn apply(bench: &mut Bench, step: Step) {
             if let Some(probe) =
                 bench
                     .sender
-                    .poll_probe(&bench.progress, env.window_end, &sizes, true)
+                    .poll_probe(&bench.progress, env.window_end, &sizes, NewProbe::OfWindow)
             {
                 assert!(probe.end <= env.window_end);
                 bench.on_sent(&probe);

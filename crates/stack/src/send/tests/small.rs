@@ -484,11 +484,13 @@ fn a_probe_leaves_in_spite_of_everything_but_the_window() {
     let sizes = bench.sizes();
     let probe = bench
         .sender
-        .poll_probe(&bench.progress, 1001, &sizes, true)
+        .poll_probe(&bench.progress, 1001, &sizes, NewProbe::OfWindow)
         .unwrap();
     assert_eq!((probe.start, probe.end, probe.push), (1, 1001, true));
     assert_eq!(
-        bench.sender.poll_probe(&bench.progress, 1, &sizes, true),
+        bench
+            .sender
+            .poll_probe(&bench.progress, 1, &sizes, NewProbe::OfWindow),
         None
     );
     bench.on_sent(&probe);
