@@ -143,7 +143,7 @@ impl Sender {
                 self.pushed = end;
             }
         }
-        if urgent && !is_short {
+        if urgent {
             self.urgent_end = Mark::at(end);
         }
         self.round.after_write = true;

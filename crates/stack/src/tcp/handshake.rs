@@ -510,7 +510,8 @@ impl Connection {
             // It counts from the SYN on, but the first timeout is awaited (Linux
             // `retransmits_timed_out`).
             self.stall.begin(state.since);
-            self.arm_user(shared);
+            self.timers.stop(Timer::User);
+            self.arm_user(now, shared);
         }
     }
 

@@ -727,6 +727,6 @@ impl Connection {
         );
         self.timers.set(Timer::Mtu, self.size.next_search());
         self.arm_probe(now, shared);
-        self.arm_user(shared);
+        self.arm_user(now, shared);
     }
 }

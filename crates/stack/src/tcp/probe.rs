@@ -142,6 +142,7 @@ impl Connection {
             self.give_up(now, shared);
             return;
         }
+        self.timers.stop(Timer::User);
         shared.counters.window_probes += 1;
         self.probes.unanswered += 1;
         self.probes.backoff += 1;

@@ -59,7 +59,7 @@ impl Connection {
                 Timer::Ack => self.on_ack_timeout(now, shared),
                 Timer::Pacing => self.output(now, shared),
                 Timer::Keepalive => self.on_keepalive_timeout(now, shared),
-                Timer::User => self.give_up(now, shared),
+                Timer::User => self.on_user_timeout(now, shared),
                 Timer::FinWait => self.on_fin_wait_timeout(now, shared),
                 Timer::Mtu => self.on_mtu_timeout(now, shared),
             }
@@ -106,6 +106,7 @@ impl Connection {
                 if self.gives_up(now, shared) {
                     return;
                 }
+                self.timers.stop(Timer::User);
                 let is_only_shut = self.is_only_shut(now);
                 self.recovery.on_retransmit_timeout(now);
                 if is_only_shut {
@@ -178,15 +179,30 @@ impl Connection {
     }
 
     /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
+    /// The timer is set anew with each of them (Linux `tcp_clamp_rto_to_user_timeout`).
     #[inline]
-    pub(super) fn arm_user(&mut self, shared: &Shared) {
+    pub(super) fn arm_user(&mut self, now: Instant, shared: &Shared) {
         let Some(since) = self.stall.since else {
             self.timers.stop(Timer::User);
             return;
         };
+        if let Some(timeout) = self.settings.life.user_timeout
+            && self.timers.due(Timer::User).is_none()
+        {
+            let due = shared.tick.expiry(now, (since + timeout).since(now));
+            self.timers.set(Timer::User, Some(due));
+        }
+    }
+
+    /// The application's patience is over, unless it has more by now.
+    fn on_user_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let stalled = self.stall.lasts(now);
         let timeout = self.settings.life.user_timeout;
-        let due = timeout.map(|timeout| shared.tick.expiry(since, timeout));
-        self.timers.set(Timer::User, due);
+        if timeout.is_some_and(|timeout| stalled >= timeout) {
+            self.give_up(now, shared);
+        } else {
+            self.arm_user(now, shared);
+        }
     }
 
     /// Whether the peer took its window back and answers nevertheless: what is retransmitted then
