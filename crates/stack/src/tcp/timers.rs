@@ -25,11 +25,6 @@ impl Stall {
         now.since(*self.since.get_or_insert(now))
     }
 
-    /// It began at `since`, where it had not begun.
-    fn begin_once(&mut self, since: Instant) {
-        self.since.get_or_insert(since);
-    }
-
     /// Starts at `since`.
     pub(super) const fn begin(&mut self, since: Instant) {
         self.since = Some(since);
@@ -131,7 +126,7 @@ impl Connection {
     /// gone.
     fn gives_up(&mut self, now: Instant, shared: &mut Shared) -> bool {
         if self.linux().is_some() {
-            self.stall.begin_once(now - self.repair_time(now));
+            self.stall.begin(now - self.repair_time(now));
             if self.recovery.timeouts() == 0 {
                 return false;
             }
