@@ -57,6 +57,8 @@ pub struct Link<P> {
     line: VecDeque<(Instant, P)>,
     /// Packets held back; times do not decrease here either, since all are held for the same time.
     held: VecDeque<(Instant, P)>,
+    /// Arrival of the first packet of both; `Instant::MAX` where there is none.
+    next_arrival: Instant,
     /// Arrival of the latest packet, before any holding back: no later one arrives earlier.
     last_arrival: Instant,
     now: Instant,
@@ -76,6 +78,7 @@ impl<P: WirePacket> Link<P> {
             fates: Fates::new(&spec, seed),
             line: VecDeque::new(),
             held: VecDeque::new(),
+            next_arrival: Instant::MAX,
             last_arrival: Instant::ZERO,
             now: Instant::ZERO,
             stats: LinkStats::default(),
@@ -126,15 +129,15 @@ impl<P: WirePacket> Link<P> {
     /// late the driver is.
     #[inline]
     pub fn poll_deliver_at(&mut self, now: Instant) -> Option<(Instant, P)> {
-        let is_held = self.is_held_next();
-        let queue = match is_held {
+        if self.next_arrival > now {
+            return None;
+        }
+        let queue = match self.is_held_next() {
             true => &mut self.held,
             false => &mut self.line,
         };
-        if queue.front()?.0 > now {
-            return None;
-        }
         let (at, packet) = queue.pop_front()?;
+        self.next_arrival = arrival_of_first(&self.line).min(arrival_of_first(&self.held));
         let segments = u64::from(packet.segments().max(1));
         self.stats.delivered += segments;
         self.stats.inside -= segments;
@@ -145,19 +148,13 @@ impl<P: WirePacket> Link<P> {
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let queue = match self.is_held_next() {
-            true => &self.held,
-            false => &self.line,
-        };
-        queue.front().map(|(at, _)| *at)
+        (self.next_arrival < Instant::MAX).then_some(self.next_arrival)
     }
 
     /// Whether the next packet to arrive is one that was held back. Mostly there is none.
     #[inline]
     fn is_held_next(&self) -> bool {
-        let at =
-            |queue: &VecDeque<(Instant, P)>| queue.front().map_or(Instant::MAX, |front| front.0);
-        !self.held.is_empty() && at(&self.held) < at(&self.line)
+        !self.held.is_empty() && arrival_of_first(&self.held) < arrival_of_first(&self.line)
     }
 
     /// Advances time, so that [`stats`](Self::stats) returns the queue at `now`. Nothing else needs
@@ -217,7 +214,7 @@ impl<P: WirePacket> Link<P> {
             Some(fate) => self.meet(fate, &run, 0, packet),
             None => {
                 let arrival = self.arrival(&run, 0..1);
-                self.line.push_back((arrival, packet));
+                self.line_up(arrival, packet);
             }
         }
     }
@@ -265,7 +262,7 @@ impl<P: WirePacket> Link<P> {
             if plain > 0 {
                 let arrival = self.arrival(run, done..done + plain);
                 let packet = cut(&mut rest, &mut left, plain);
-                self.line.push_back((arrival, packet));
+                self.line_up(arrival, packet);
             }
             if let Some(fate) = fate {
                 let done = shape.segments - left;
@@ -301,6 +298,14 @@ impl<P: WirePacket> Link<P> {
             self.stats.inside += 1;
         }
         queue.push_back((arrival, packet));
+        self.next_arrival = self.next_arrival.min(arrival);
+    }
+
+    /// Lets a packet arrive then, after all those before it.
+    #[inline]
+    fn line_up(&mut self, arrival: Instant, packet: P) {
+        self.line.push_back((arrival, packet));
+        self.next_arrival = self.next_arrival.min(arrival);
     }
 
     /// Arrival time of the last of these segments of `run`: in order, whatever the jitter.
@@ -318,6 +323,12 @@ impl<P: WirePacket> Link<P> {
         }
         self.last_arrival
     }
+}
+
+/// When the first packet of a queue arrives; `Instant::MAX` where there is none.
+#[inline]
+fn arrival_of_first<P>(queue: &VecDeque<(Instant, P)>) -> Instant {
+    queue.front().map_or(Instant::MAX, |(at, _)| *at)
 }
 
 /// Cuts the first `count` of the segments that are `left` off; nothing remains where those are all.
