@@ -51,6 +51,8 @@ pub struct Handled<P> {
 #[derive(Debug)]
 pub struct Link<P> {
     spec: LinkSpec,
+    /// Its delay in nanoseconds.
+    delay_nanos: u64,
     wire: Wire,
     fates: Fates,
     /// Packets that arrive in order; times do not decrease.
@@ -74,6 +76,7 @@ impl<P: WirePacket> Link<P> {
     pub fn new(spec: LinkSpec, seed: u64) -> Result<Self, SpecError> {
         spec.check()?;
         Ok(Self {
+            delay_nanos: u64::try_from(spec.delay.as_nanos()).unwrap_or(u64::MAX),
             wire: Wire::new(&spec, PIECE_TIME_MAX),
             fates: Fates::new(&spec, seed),
             line: VecDeque::new(),
@@ -311,14 +314,14 @@ impl<P: WirePacket> Link<P> {
     /// Arrival time of the last of these segments of `run`: in order, whatever the jitter.
     #[inline]
     fn arrival(&mut self, run: &Run, segments: core::ops::Range<u32>) -> Instant {
-        let delay = self.spec.delay;
+        let delay = self.delay_nanos;
         if self.fates.has_jitter() {
             for index in segments {
-                let at = self.wire.left_at(run, index) + delay + self.fates.jitter();
+                let at = self.wire.left_at(run, index).after_nanos(delay) + self.fates.jitter();
                 self.last_arrival = self.last_arrival.max(at);
             }
         } else {
-            let at = self.wire.left_at(run, segments.end - 1) + delay;
+            let at = self.wire.left_at(run, segments.end - 1).after_nanos(delay);
             self.last_arrival = self.last_arrival.max(at);
         }
         self.last_arrival
