@@ -181,6 +181,14 @@ impl Segment {
         }
     }
 
+    /// Bytes of all its segments on the wire, the headers of each included.
+    #[inline]
+    pub(crate) fn wire_bytes(&self, is_ipv4: bool) -> u32 {
+        let ip = if is_ipv4 { 20 } else { 40 };
+        let headers = (ip + self.header_bytes()).saturating_mul(self.segments());
+        headers.saturating_add(self.payload.len())
+    }
+
     /// Bytes of its TCP header with options.
     #[must_use]
     pub fn header_bytes(&self) -> u32 {

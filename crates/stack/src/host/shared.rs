@@ -29,17 +29,17 @@ const OUTBOX_KEPT: usize = 256;
 pub(crate) struct Queued {
     /// Whose it is; `None`: it belongs to no connection.
     pub(crate) socket: Option<SocketId>,
-    /// Bytes counted there; 0 before it is queued.
+    /// Bytes counted there: those on the wire.
     pub(crate) bytes: u32,
     pub(crate) packet: Packet,
 }
 
 impl Queued {
     /// A packet of no connection that is to be queued.
-    pub(crate) const fn of_nobody(packet: Packet) -> Self {
+    pub(crate) fn of_nobody(packet: Packet) -> Self {
         Self {
             socket: None,
-            bytes: 0,
+            bytes: u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX),
             packet,
         }
     }
@@ -122,8 +122,12 @@ impl Shared {
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
     /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
     /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
-    pub(crate) fn transmit(&mut self, now: Instant, mut queued: Queued) -> u32 {
-        let Queued { socket, packet, .. } = &queued;
+    pub(crate) fn transmit(&mut self, now: Instant, queued: Queued) -> u32 {
+        let Queued {
+            socket,
+            packet,
+            bytes,
+        } = &queued;
         let has_room = match socket {
             None => self.has_room(),
             Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(packet),
@@ -139,9 +143,8 @@ impl Shared {
             self.counters.segments_out += u64::from(segment.segments());
         }
         self.tell(now, *socket, || TraceEvent::Sent(packet));
-        let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
+        let bytes = *bytes;
         self.outbox_bytes += u64::from(bytes);
-        queued.bytes = bytes;
         self.outbox.push_back(queued);
         bytes
     }
