@@ -7,8 +7,8 @@ use base::{Instant, Limit, Rate, SeqNum};
 
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
-use crate::host::{Queued, Shared, Writer};
-use crate::packet::{Body, EcnMark, Packet, Payload, Segment, SegmentOptions, Timestamps};
+use crate::host::{Shared, Writer};
+use crate::packet::{Body, EcnMark, Payload, Segment, SegmentOptions, Timestamps};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{Outgoing, Pause, SendEnv, burst_segments};
@@ -696,20 +696,15 @@ impl Connection {
         self.assert_fits(&segment);
         self.traffic.on_sent(segment.segments().into());
         self.on_segment_sent(now, !segment.payload.is_empty());
-        let queued = Queued {
-            socket: Some(self.socket.id()),
-            bytes: segment.wire_bytes(self.local.is_ipv4()),
-            packet: Packet {
-                source: self.local.ip(),
-                destination: self.remote.ip(),
-                ecn,
-                dont_fragment: self.size.dont_fragment(),
-                hop_limit: self.settings.path.hop_limit,
-                not_before,
-                body: Body::Tcp(segment),
-            },
-        };
-        let queued_bytes = shared.transmit(now, queued);
+        let mut packet = shared.packet_memory();
+        packet.source = self.local.ip();
+        packet.destination = self.remote.ip();
+        packet.ecn = ecn;
+        packet.dont_fragment = self.size.dont_fragment();
+        packet.hop_limit = self.settings.path.hop_limit;
+        packet.not_before = not_before;
+        packet.body = Body::Tcp(segment);
+        let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
         let counts = !shared.system.completes_at_once;
         self.local_queue
             .on_queued(if counts { queued_bytes } else { 0 });
