@@ -118,7 +118,6 @@ impl<P: WirePacket> Link<P> {
         let (packets, bytes) = self.wire.waiting();
         self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
         self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
-        (self.stats.queue_packets, self.stats.queue_bytes) = (packets, bytes);
         handled
     }
 
@@ -165,14 +164,18 @@ impl<P: WirePacket> Link<P> {
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.wire.advance(self.now);
-        (self.stats.queue_packets, self.stats.queue_bytes) = self.wire.waiting();
     }
 
     /// All counters; the queue as of the latest time passed to
     /// [`handle_packet`](Self::handle_packet) or [`advance`](Self::advance).
     #[must_use]
     pub const fn stats(&self) -> LinkStats {
-        self.stats
+        let (queue_packets, queue_bytes) = self.wire.waiting();
+        LinkStats {
+            queue_packets,
+            queue_bytes,
+            ..self.stats
+        }
     }
 
     /// Counts a packet above the MTU, and returns it if its sender must be notified.
