@@ -335,7 +335,16 @@ impl Host {
     }
 
     /// The next thing that an application should know.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(SocketId, Event)> {
+        // Mostly there is none.
+        if self.shared.events.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<(SocketId, Event)> {
         loop {
             let (id, event) = self.shared.events.pop_front()?;
             // Its application may have let go of it since.

@@ -363,7 +363,7 @@ impl Connection {
             return Gate::Interface;
         }
         let is_spread =
-            self.recovery.is_paced() && self.pacer.is_ahead(now, shared.system.pacing_horizon);
+            self.pacer.is_ahead(now, shared.system.pacing_horizon) && self.recovery.is_paced();
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
@@ -494,12 +494,12 @@ impl Connection {
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
         self.traffic.on_data_sent(now, segments, bytes);
-        let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());
+        let not_before = self.pace(now, &segment);
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that this many bytes leave, and returns when they are to leave.
-    fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
+    /// Notes that this leaves, and returns when it is to leave.
+    fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
         let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
         let rate = match self.recovery.is_paced() && !is_first {
             true => self.recovery.pacing_rate(),
@@ -510,6 +510,7 @@ impl Connection {
             self.pacer.pass(now);
             return Instant::ZERO;
         }
+        let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
         self.pacer.spread(now, bytes, rate)
     }
 
