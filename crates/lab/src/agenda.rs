@@ -8,11 +8,14 @@
 
 use base::Instant;
 
-/// Key of a member without a deadline: later than all others.
-const NEVER: u128 = u128::MAX;
-/// Bits of a key that say whose it is, and those that count settings: enough for some days.
+/// Nanoseconds of a deadline that never comes.
+const NEVER: u64 = Instant::MAX.as_nanos();
+/// Key of a member without a deadline, one of several of that time.
+const NONE: u128 = (NEVER as u128) << 64;
+/// Bits of a key that say whose it is; those above count settings, enough for some days.
 const MEMBER_BITS: u32 = 20;
-const SETTING_BITS: u32 = 44;
+/// No group has this number.
+const NO_GROUP: usize = usize::MAX;
 /// Members of a group, which are compared one by one.
 const GROUP: usize = 4;
 
@@ -27,9 +30,10 @@ pub(crate) struct Agenda {
     /// The first key of all.
     first: u128,
     members: usize,
-    settings: u64,
-    /// The changed group for which the tree is not up to date.
-    changed: Option<usize>,
+    /// The number of the last setting, as it stands in keys.
+    setting: u64,
+    /// The changed group for which the tree is not up to date, or [`NO_GROUP`].
+    changed: usize,
 }
 
 impl Default for Agenda {
@@ -38,10 +42,10 @@ impl Default for Agenda {
         Self {
             groups: Vec::new(),
             tree: Vec::new(),
-            first: NEVER,
+            first: NONE,
             members: 0,
-            settings: 0,
-            changed: None,
+            setting: 0,
+            changed: NO_GROUP,
         }
     }
 }
@@ -51,15 +55,15 @@ impl Agenda {
     pub(crate) fn join(&mut self) -> usize {
         if self.members == self.groups.len() * GROUP {
             let groups = (2 * self.groups.len()).max(1);
-            self.groups.resize(groups, [NEVER; GROUP]);
-            let mut tree = vec![NEVER; groups];
+            self.groups.resize(groups, [NONE; GROUP]);
+            let mut tree = vec![NONE; groups];
             tree.extend(self.groups.iter().map(first_of));
             for node in (1..groups).rev() {
                 tree[node] = tree[2 * node].min(tree[2 * node + 1]);
             }
             self.first = tree[1];
             self.tree = tree;
-            self.changed = None;
+            self.changed = NO_GROUP;
         }
         self.members += 1;
         assert!(
@@ -72,7 +76,7 @@ impl Agenda {
     /// Sets the deadline of `member`. An unchanged deadline keeps its place among equal ones.
     #[inline]
     pub(crate) fn set(&mut self, member: usize, at: Option<Instant>) {
-        let nanos = at.map_or(time_of(NEVER), Instant::as_nanos);
+        let nanos = at.map_or(NEVER, Instant::as_nanos);
         if nanos != time_of(self.key(member)) {
             self.change(member, nanos);
         }
@@ -93,23 +97,13 @@ impl Agenda {
 
     #[inline]
     fn change(&mut self, member: usize, nanos: u64) {
-        self.settings += 1;
-        debug_assert!(self.settings >> SETTING_BITS == 0, "too long a run");
-        let setting = self.settings << MEMBER_BITS | member as u64;
-        let key = match nanos == time_of(NEVER) {
-            true => NEVER,
-            false => u128::from(nanos) << 64 | u128::from(setting),
-        };
-        self.put(member, key);
-    }
-
-    #[inline]
-    fn put(&mut self, member: usize, key: u128) {
+        self.setting += 1 << MEMBER_BITS;
         let group = member / GROUP;
-        if self.changed != Some(group) {
+        if self.changed != group {
             self.update();
-            self.changed = Some(group);
+            self.changed = group;
         }
+        let key = u128::from(nanos) << 64 | u128::from(self.setting | member as u64);
         self.groups[group][member % GROUP] = key;
     }
 
@@ -120,19 +114,20 @@ impl Agenda {
         self.update();
         let key = self.first;
         let nanos = time_of(key);
-        if nanos > until.as_nanos() || key == NEVER {
+        if nanos > until.as_nanos() || nanos == NEVER {
             return None;
         }
         let member = key as usize & ((1 << MEMBER_BITS) - 1);
-        self.put(member, NEVER);
+        self.changed = member / GROUP;
+        self.groups[member / GROUP][member % GROUP] = NONE;
         Some((Instant::from_nanos(nanos), member))
     }
 
-    /// The earliest deadline of all.
+    /// The earliest deadline of all; [`Instant::MAX`] where there is none.
     #[inline]
-    pub(crate) fn next_at(&mut self) -> Option<Instant> {
+    pub(crate) fn next_at(&mut self) -> Instant {
         self.update();
-        deadline_of(self.first)
+        Instant::from_nanos(time_of(self.first))
     }
 
     /// The next member that is due by `now`; it has no deadline from then on.
@@ -150,17 +145,17 @@ impl Agenda {
     /// Updates the tree for the changed group, if there is one.
     #[inline]
     fn update(&mut self) {
-        if let Some(group) = self.changed {
-            self.changed = None;
-            self.update_tree(group);
+        if self.changed != NO_GROUP {
+            self.update_tree();
         }
     }
 
     /// Each node above a group holds the first key of what is below it.
     #[inline(never)]
-    fn update_tree(&mut self, group: usize) {
-        let mut node = self.groups.len() + group;
+    fn update_tree(&mut self) {
+        let group = core::mem::replace(&mut self.changed, NO_GROUP);
         let mut key = first_of(&self.groups[group]);
+        let mut node = self.groups.len() + group;
         while node > 1 {
             if self.tree[node] == key {
                 return;
@@ -173,15 +168,6 @@ impl Agenda {
     }
 }
 
-/// The earlier one of two deadlines, each of which may never come.
-#[inline]
-pub(crate) fn first(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
 /// The first key of a group.
 #[inline]
 fn first_of(&[a, b, c, d]: &[u128; GROUP]) -> u128 {
@@ -190,7 +176,8 @@ fn first_of(&[a, b, c, d]: &[u128; GROUP]) -> u128 {
 
 #[inline]
 fn deadline_of(key: u128) -> Option<Instant> {
-    (key != NEVER).then(|| Instant::from_nanos(time_of(key)))
+    let nanos = time_of(key);
+    (nanos != NEVER).then(|| Instant::from_nanos(nanos))
 }
 
 /// The nanoseconds of a deadline.
@@ -215,12 +202,18 @@ mod tests {
         agenda.set(c, Some(at(5)));
         agenda.set(a, Some(at(5)));
         agenda.set(b, Some(at(3)));
+        assert_eq!(
+            [a, b].map(|member| agenda.deadline(member)),
+            [Some(at(5)), Some(at(3))]
+        );
         // What does not change keeps its place.
         agenda.set(c, Some(at(5)));
         assert_eq!(agenda.pop_due(at(2)), None);
         let order: Vec<usize> = core::iter::from_fn(|| agenda.pop_due(at(9))).collect();
         assert_eq!(order, [b, c, a]);
-        assert_eq!(agenda.next_at(), None);
+        assert_eq!(agenda.next_at(), Instant::MAX);
+        agenda.set(a, None);
+        assert_eq!([a, b].map(|member| agenda.deadline(member)), [None; 2]);
     }
 
     proptest! {
@@ -247,7 +240,8 @@ mod tests {
                     }
                 }
                 if nanos % 3 > 0 {
-                    prop_assert_eq!(agenda.next_at(), naive.iter().flatten().min().copied());
+                    let earliest = naive.iter().flatten().min().copied();
+                    prop_assert_eq!(agenda.next_at(), earliest.unwrap_or(Instant::MAX));
                 }
             }
         }

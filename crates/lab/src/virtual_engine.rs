@@ -312,7 +312,13 @@ impl VirtualRun {
         let expected = expected(&self.workload);
         let until = Instant::ZERO + expected.map_or(TIME_MAX, |expected| expected + OVERTIME);
         let mut steps = 0;
-        while !self.has_ended() && self.world.step(until) {
+        let mut turns = None;
+        loop {
+            // Only a program can end it.
+            let turns_before = turns.replace(self.world.turns());
+            if turns_before != turns && self.has_ended() || !self.world.step(until) {
+                return;
+            }
             if self.course.is_due(self.world.now()) {
                 let queue_bytes = self.queue_bytes();
                 let Self { world, course, .. } = self;

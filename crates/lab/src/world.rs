@@ -13,6 +13,7 @@ mod capture;
 mod check;
 mod hop;
 mod limits;
+mod net;
 mod parcel;
 mod routes;
 mod station;
@@ -23,19 +24,19 @@ mod topology;
 
 use core::net::IpAddr;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use base::{Instant, Limit, Rate, WirePacket};
 use link::{LinkSpec, LinkStats, SpecError};
 use stack::{Host, HostConfig, SocketId, Trace};
 
-use crate::agenda::Agenda;
 use crate::app::{App, HostCosts};
 use audit::Audit;
 pub use capture::Capture;
-use hop::{Hop, too_big_reply};
+use hop::Hop;
 pub use limits::LimitTimes;
-use parcel::{Parcel, Parcels};
+use net::Net;
+use parcel::Parcel;
 use routes::Routes;
 use station::{Arrival, Station};
 pub use tap::{Tap, TapPoint};
@@ -55,18 +56,13 @@ pub struct LinkId(usize);
 /// Hosts with programs of the kind `A`, routers, links, and their clock.
 #[derive(Debug)]
 pub struct World<A> {
-    now: Instant,
     /// Events since time last progressed.
     moves: u64,
-    agenda: Agenda,
     members: Vec<Member>,
     nodes: Vec<Node<A>>,
-    hops: Vec<Hop>,
-    /// ICMP errors on their way back to the host that sent what was too big.
-    returned: VecDeque<(usize, Parcel)>,
-    parcels: Parcels,
-    audit: Option<Audit>,
-    counts: Counts,
+    net: Net,
+    /// How often a program was told of something or made a call.
+    turns: u64,
 }
 
 /// Owner of a deadline.
@@ -84,41 +80,26 @@ struct Node<A> {
     routes: Routes,
 }
 
-/// Wire packets, outside of links.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    /// Sent by a host.
-    sent: u64,
-    /// ICMP errors that a packet was too big.
-    reported: u64,
-    /// Received by a host.
-    received: u64,
-    /// Had no route, or exceeded the hop limit.
-    lost: u64,
-}
-
 impl<A: App> World<A> {
     /// An empty world at time zero.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            now: Instant::ZERO,
             moves: 0,
-            agenda: Agenda::default(),
             members: Vec::new(),
             nodes: Vec::new(),
-            hops: Vec::new(),
-            returned: VecDeque::new(),
-            parcels: Parcels::default(),
-            audit: cfg!(debug_assertions).then(Audit::default),
-            counts: Counts::default(),
+            net: Net {
+                audit: cfg!(debug_assertions).then(Audit::default),
+                ..Net::default()
+            },
+            turns: 0,
         }
     }
 
     /// Checks the promises of hosts on each packet that they send; costs time. The default in debug
     /// builds.
     pub fn audit(&mut self) {
-        self.audit = Some(Audit::default());
+        self.net.audit = Some(Audit::default());
     }
 
     /// Adds a host with these processing times.
@@ -154,9 +135,10 @@ impl<A: App> World<A> {
         spec: LinkSpec,
         seed: u64,
     ) -> Result<LinkId, SpecError> {
-        let link = self.hops.len();
+        let link = self.net.hops.len();
         let member = self.members.len();
-        self.hops
+        self.net
+            .hops
             .push(Hop::new(spec, seed, (from.0, to.0), member)?);
         self.join(Member::Link(link));
         self.nodes[from.0].routes.add_default(link);
@@ -170,12 +152,12 @@ impl<A: App> World<A> {
 
     /// Sets the rate of the interface in front of `link`: packets enter the link one by one.
     pub fn set_interface_rate(&mut self, link: LinkId, rate: Rate) {
-        self.hops[link.0].interface_rate = Some(rate);
+        self.net.hops[link.0].interface_rate = Some(rate);
     }
 
     /// Shows every packet that passes this point of the link to `tap`.
     pub fn add_tap(&mut self, link: LinkId, point: TapPoint, tap: Box<dyn Tap>) {
-        self.hops[link.0].taps.push((point, tap));
+        self.net.hops[link.0].taps.push((point, tap));
     }
 
     /// Reports events inside a host to `trace` from now on.
@@ -191,18 +173,25 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where `node` is a router.
     pub fn start(&mut self, node: NodeId, mut app: A) {
-        let now = self.now;
+        let now = self.net.now;
         let station = self.station_mut(node);
         app.start(now, &mut station.host);
         station.app = Some(app);
         let member = self.nodes[node.0].member;
-        self.agenda.set(member, Some(now));
+        self.net.agenda.set(member, Some(now));
     }
 
     /// The time.
     #[must_use]
     pub const fn now(&self) -> Instant {
-        self.now
+        self.net.now
+    }
+
+    /// How often a program was told of something or made a call: where this is the same as before,
+    /// so is every program.
+    #[must_use]
+    pub const fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// A host.
@@ -257,13 +246,13 @@ impl<A: App> World<A> {
     pub fn limits_of(&self, node: NodeId, id: SocketId) -> BTreeMap<Limit, Duration> {
         let every = self.station(node).every.as_ref();
         let times = every.and_then(|every| every.get(&id));
-        times.map_or_else(BTreeMap::new, |times| times.held_until(self.now))
+        times.map_or_else(BTreeMap::new, |times| times.held_until(self.net.now))
     }
 
     /// Counters of a link until now.
     pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
-        let hop = &mut self.hops[link.0];
-        hop.link.advance(self.now);
+        let hop = &mut self.net.hops[link.0];
+        hop.link.advance(self.net.now);
         hop.link.stats()
     }
 
@@ -274,24 +263,24 @@ impl<A: App> World<A> {
     /// Where time would go back or does not move on at all: a bug of a host, a link or a program,
     /// or a path that takes no time.
     pub fn step(&mut self, until: Instant) -> bool {
-        let Some((at, mut member)) = self.agenda.pop_until(until) else {
+        let Some((at, mut member)) = self.net.agenda.pop_until(until) else {
             return false;
         };
-        assert!(at >= self.now, "{at:?} is before {:?}", self.now);
-        if at > self.now {
+        assert!(at >= self.net.now, "{at:?} is before {:?}", self.net.now);
+        if at > self.net.now {
             self.moves = 0;
         }
-        self.now = at;
+        self.net.now = at;
         loop {
-            self.on_move();
+            count_move(&mut self.moves, at);
             match self.members[member] {
                 Member::Link(link) => self.deliver(link),
                 Member::Node(node) => self.let_act(node),
             }
-            while let Some((node, packet)) = self.returned.pop_front() {
+            while let Some((node, packet)) = self.net.returned.pop_front() {
                 self.arrive(node, packet);
             }
-            match self.agenda.pop_due(at) {
+            match self.net.agenda.pop_due(at) {
                 Some(next) => member = next,
                 None => return true,
             }
@@ -306,7 +295,7 @@ impl<A: App> World<A> {
     /// Runs until `until`; the clock shows that time also where nothing happens then.
     pub fn run_to(&mut self, until: Instant) {
         self.run(until);
-        self.now = self.now.max(until);
+        self.net.now = self.net.now.max(until);
     }
 
     /// Makes calls from outside on a host and its program at the present time. Packets that they
@@ -319,28 +308,17 @@ impl<A: App> World<A> {
         node: NodeId,
         calls: impl FnOnce(Instant, &mut Host, &mut A) -> T,
     ) -> T {
-        let now = self.now;
+        let now = self.net.now;
         let Station { host, app, .. } = self.station_mut(node);
         let app = app.as_mut().expect("the caller started a program");
         let result = calls(now, host, app);
-        self.agenda.set(self.nodes[node.0].member, Some(now));
+        self.net.agenda.set(self.nodes[node.0].member, Some(now));
         result
-    }
-
-    #[inline]
-    fn on_move(&mut self) {
-        self.moves += 1;
-        assert!(
-            self.moves < MOVES_MAX,
-            "time stands still at {:?}: a path without rate and delay needs hosts whose work takes \
-             time",
-            self.now
-        );
     }
 
     fn join(&mut self, member: Member) -> usize {
         self.members.push(member);
-        self.agenda.join()
+        self.net.agenda.join()
     }
 
     #[inline]
@@ -357,127 +335,80 @@ impl<A: App> World<A> {
 
     /// Delivers the packets that have arrived at the end of a link.
     fn deliver(&mut self, link: usize) {
-        while let Some(packet) = self.hops[link].poll_deliver(self.now) {
-            self.arrive(self.hops[link].to, packet);
+        let to = self.net.hops[link].to;
+        while let Some(packet) = self.net.hops[link].poll_deliver(self.net.now) {
+            self.arrive(to, packet);
         }
-        let hop = &self.hops[link];
-        self.agenda.set(hop.member, hop.link.poll_timeout());
+        let hop = &self.net.hops[link];
+        self.net.agenda.set(hop.member, hop.link.poll_timeout());
     }
 
     /// Handles a packet that arrives at a node.
     fn arrive(&mut self, node: usize, packet: Parcel) {
+        let net = &mut self.net;
         let Node {
-            member, station, ..
+            member,
+            station,
+            routes,
         } = &mut self.nodes[node];
-        let member = *member;
         let Some(station) = station else {
-            return self.forward(node, packet);
+            return net.forward(routes, packet);
         };
-        self.counts.received += u64::from(packet.segments());
-        match station.take_in(self.now, packet, &mut self.parcels) {
+        net.counts.received += u64::from(packet.segments());
+        match station.take_in(net.now, packet, &mut net.parcels) {
             Arrival::Handled => {
-                self.transmit(node);
+                net.transmit(node, routes, station);
                 // Its program hears of it when everybody has delivered what is due now.
-                self.agenda.set(member, Some(self.now));
+                net.agenda.set(*member, Some(net.now));
             }
-            Arrival::Waits(until) => self.agenda.hasten(member, until),
-        }
-    }
-
-    /// Forwards a packet from a router.
-    fn forward(&mut self, node: usize, mut packet: Parcel) {
-        if packet.take_hop() {
-            self.send(node, self.now, packet);
-        } else {
-            self.counts.lost += u64::from(packet.segments());
+            Arrival::Waits(until) => net.agenda.hasten(*member, until),
         }
     }
 
     /// Handles everything due on a host, and lets its program run.
     fn let_act(&mut self, node: usize) {
-        let now = self.now;
+        let net = &mut self.net;
+        let Node {
+            member,
+            station,
+            routes,
+        } = &mut self.nodes[node];
+        let station = station.as_mut().expect("routers have no deadlines");
+        let now = net.now;
         let mut handled = false;
-        while self.handle_next(node) {
-            self.transmit(node);
+        while station.handle_next(now, &mut net.parcels) {
+            net.transmit(node, routes, station);
             handled = true;
         }
         if !handled {
             // What calls from outside made it send.
-            self.transmit(node);
+            net.transmit(node, routes, station);
         }
         loop {
-            let station = self.station_at(node);
-            station.hand_out(now);
+            self.turns += station.hand_out(now);
             if !station.call(now) {
                 break;
             }
-            self.transmit(node);
-            self.station_at(node).end_call();
-            self.on_move();
+            self.turns += 1;
+            net.transmit(node, routes, station);
+            station.end_call();
+            count_move(&mut self.moves, now);
         }
-        let station = self.station_at(node);
         station.watch(now);
-        let deadline = station.deadline();
-        self.agenda.set(self.nodes[node].member, deadline);
+        net.agenda.set(*member, station.deadline());
     }
+}
 
-    #[inline]
-    fn station_at(&mut self, node: usize) -> &mut Station<A> {
-        self.station_mut(NodeId(node))
-    }
-
-    /// Handles the next due event of a host; false if there is none.
-    #[inline]
-    fn handle_next(&mut self, node: usize) -> bool {
-        let station = self.nodes[node].station.as_mut();
-        station.is_some_and(|station| station.handle_next(self.now, &mut self.parcels))
-    }
-
-    /// The next packet to send from a host now, and the time at which it has left the host.
-    #[inline]
-    fn poll_transmit(&mut self, node: usize) -> Option<(Instant, Parcel)> {
-        let station = self.nodes[node].station.as_mut()?;
-        station.poll_transmit(self.now, &mut self.parcels)
-    }
-
-    /// Sends everything that a host has to send now.
-    #[inline]
-    fn transmit(&mut self, node: usize) {
-        if self.station_at(node).host.may_transmit() {
-            self.transmit_all(node);
-        }
-    }
-
-    #[inline(never)]
-    fn transmit_all(&mut self, node: usize) {
-        while let Some((at, packet)) = self.poll_transmit(node) {
-            if let Some(audit) = &mut self.audit {
-                audit.on_sent(&packet);
-            }
-            self.counts.sent += u64::from(packet.segments());
-            self.send(node, at, packet);
-        }
-    }
-
-    /// Puts a packet into the link that leads to its destination, at the present time or, where
-    /// the host is still busy with it, later.
-    fn send(&mut self, node: usize, at: Instant, packet: Parcel) {
-        let Some(link) = self.nodes[node].routes.find(&packet.destination) else {
-            self.counts.lost += u64::from(packet.segments());
-            return;
-        };
-        let hop = &mut self.hops[link];
-        let too_big = hop.handle_packet(at, packet);
-        self.agenda.set(hop.member, hop.link.poll_timeout());
-        if let Some(reply) = too_big.and_then(|packet| too_big_reply(&packet, hop.link.spec())) {
-            self.counts.reported += 1;
-            if self.nodes[node].station.is_some() {
-                self.returned.push_back((node, Parcel::new(reply)));
-            } else {
-                self.send(node, at, Parcel::new(reply));
-            }
-        }
-    }
+/// # Panics
+/// Where too much has happened since time progressed.
+#[inline]
+fn count_move(moves: &mut u64, now: Instant) {
+    *moves += 1;
+    assert!(
+        *moves < MOVES_MAX,
+        "time stands still at {now:?}: a path without rate and delay needs hosts whose work takes \
+         time"
+    );
 }
 
 impl<A: App> Default for World<A> {

@@ -51,12 +51,16 @@ pub struct Handled<P> {
 #[derive(Debug)]
 pub struct Link<P> {
     spec: LinkSpec,
+    /// Its delay in nanoseconds.
+    delay_nanos: u64,
     wire: Wire,
     fates: Fates,
     /// Packets that arrive in order; times do not decrease.
     line: VecDeque<(Instant, P)>,
     /// Packets held back; times do not decrease here either, since all are held for the same time.
     held: VecDeque<(Instant, P)>,
+    /// Arrival of the first packet of both; `Instant::MAX` where there is none.
+    next_arrival: Instant,
     /// Arrival of the latest packet, before any holding back: no later one arrives earlier.
     last_arrival: Instant,
     now: Instant,
@@ -72,10 +76,12 @@ impl<P: WirePacket> Link<P> {
     pub fn new(spec: LinkSpec, seed: u64) -> Result<Self, SpecError> {
         spec.check()?;
         Ok(Self {
+            delay_nanos: u64::try_from(spec.delay.as_nanos()).unwrap_or(u64::MAX),
             wire: Wire::new(&spec, PIECE_TIME_MAX),
             fates: Fates::new(&spec, seed),
             line: VecDeque::new(),
             held: VecDeque::new(),
+            next_arrival: Instant::MAX,
             last_arrival: Instant::ZERO,
             now: Instant::ZERO,
             stats: LinkStats::default(),
@@ -112,7 +118,6 @@ impl<P: WirePacket> Link<P> {
         let (packets, bytes) = self.wire.waiting();
         self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
         self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
-        (self.stats.queue_packets, self.stats.queue_bytes) = (packets, bytes);
         handled
     }
 
@@ -126,15 +131,15 @@ impl<P: WirePacket> Link<P> {
     /// late the driver is.
     #[inline]
     pub fn poll_deliver_at(&mut self, now: Instant) -> Option<(Instant, P)> {
-        let is_held = self.is_held_next();
-        let queue = match is_held {
+        if self.next_arrival > now {
+            return None;
+        }
+        let queue = match self.is_held_next() {
             true => &mut self.held,
             false => &mut self.line,
         };
-        if queue.front()?.0 > now {
-            return None;
-        }
         let (at, packet) = queue.pop_front()?;
+        self.next_arrival = arrival_of_first(&self.line).min(arrival_of_first(&self.held));
         let segments = u64::from(packet.segments().max(1));
         self.stats.delivered += segments;
         self.stats.inside -= segments;
@@ -145,19 +150,13 @@ impl<P: WirePacket> Link<P> {
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let queue = match self.is_held_next() {
-            true => &self.held,
-            false => &self.line,
-        };
-        queue.front().map(|(at, _)| *at)
+        (self.next_arrival < Instant::MAX).then_some(self.next_arrival)
     }
 
     /// Whether the next packet to arrive is one that was held back. Mostly there is none.
     #[inline]
     fn is_held_next(&self) -> bool {
-        let at =
-            |queue: &VecDeque<(Instant, P)>| queue.front().map_or(Instant::MAX, |front| front.0);
-        !self.held.is_empty() && at(&self.held) < at(&self.line)
+        !self.held.is_empty() && arrival_of_first(&self.held) < arrival_of_first(&self.line)
     }
 
     /// Advances time, so that [`stats`](Self::stats) returns the queue at `now`. Nothing else needs
@@ -165,14 +164,18 @@ impl<P: WirePacket> Link<P> {
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.wire.advance(self.now);
-        (self.stats.queue_packets, self.stats.queue_bytes) = self.wire.waiting();
     }
 
     /// All counters; the queue as of the latest time passed to
     /// [`handle_packet`](Self::handle_packet) or [`advance`](Self::advance).
     #[must_use]
     pub const fn stats(&self) -> LinkStats {
-        self.stats
+        let (queue_packets, queue_bytes) = self.wire.waiting();
+        LinkStats {
+            queue_packets,
+            queue_bytes,
+            ..self.stats
+        }
     }
 
     /// Counts a packet above the MTU, and returns it if its sender must be notified.
@@ -217,7 +220,7 @@ impl<P: WirePacket> Link<P> {
             Some(fate) => self.meet(fate, &run, 0, packet),
             None => {
                 let arrival = self.arrival(&run, 0..1);
-                self.line.push_back((arrival, packet));
+                self.line_up(arrival, packet);
             }
         }
     }
@@ -265,7 +268,7 @@ impl<P: WirePacket> Link<P> {
             if plain > 0 {
                 let arrival = self.arrival(run, done..done + plain);
                 let packet = cut(&mut rest, &mut left, plain);
-                self.line.push_back((arrival, packet));
+                self.line_up(arrival, packet);
             }
             if let Some(fate) = fate {
                 let done = shape.segments - left;
@@ -301,23 +304,37 @@ impl<P: WirePacket> Link<P> {
             self.stats.inside += 1;
         }
         queue.push_back((arrival, packet));
+        self.next_arrival = self.next_arrival.min(arrival);
+    }
+
+    /// Lets a packet arrive then, after all those before it.
+    #[inline]
+    fn line_up(&mut self, arrival: Instant, packet: P) {
+        self.line.push_back((arrival, packet));
+        self.next_arrival = self.next_arrival.min(arrival);
     }
 
     /// Arrival time of the last of these segments of `run`: in order, whatever the jitter.
     #[inline]
     fn arrival(&mut self, run: &Run, segments: core::ops::Range<u32>) -> Instant {
-        let delay = self.spec.delay;
+        let delay = self.delay_nanos;
         if self.fates.has_jitter() {
             for index in segments {
-                let at = self.wire.left_at(run, index) + delay + self.fates.jitter();
+                let at = self.wire.left_at(run, index).after_nanos(delay) + self.fates.jitter();
                 self.last_arrival = self.last_arrival.max(at);
             }
         } else {
-            let at = self.wire.left_at(run, segments.end - 1) + delay;
+            let at = self.wire.left_at(run, segments.end - 1).after_nanos(delay);
             self.last_arrival = self.last_arrival.max(at);
         }
         self.last_arrival
     }
+}
+
+/// When the first packet of a queue arrives; `Instant::MAX` where there is none.
+#[inline]
+fn arrival_of_first<P>(queue: &VecDeque<(Instant, P)>) -> Instant {
+    queue.front().map_or(Instant::MAX, |(at, _)| *at)
 }
 
 /// Cuts the first `count` of the segments that are `left` off; nothing remains where those are all.

@@ -132,12 +132,17 @@ impl Wire {
             if front.start > now {
                 return;
             }
+            if front.shape.segments == 1 {
+                self.bytes -= front.shape.bytes;
+                self.packets -= 1;
+                self.waiting.pop_front();
+                continue;
+            }
             // A run has started in full when the next one has; that needs no division.
             let is_next = |next: &Run| next.start <= now;
-            let started = match front.shape.segments {
-                1 => 1,
-                segments if self.waiting.get(1).is_some_and(is_next) => segments,
-                _ => self.started(front, now),
+            let started = match self.waiting.get(1).is_some_and(is_next) {
+                true => front.shape.segments,
+                false => self.started(front, now),
             };
             let run = &mut self.waiting[0];
             let before = run.shape.bytes_until(run.started);
@@ -229,8 +234,8 @@ impl Wire {
         (run.end, self.carry) = match (&mut self.trace, self.rate) {
             (Some(trace), _) => trace.serialize(run.start, on_wire, run.carry),
             (None, Some(rate)) => {
-                let (time, carry) = rate.serialize(on_wire, run.carry);
-                (run.start + time, carry)
+                let (nanos, carry) = rate.serialize_nanos(on_wire, run.carry);
+                (run.start.after_nanos(nanos), carry)
             }
             (None, None) => return false,
         };
@@ -246,7 +251,10 @@ impl Wire {
         let count = u64::from(index) + 1;
         let on_wire = run.shape.bytes_until(index + 1) + count * self.overhead_bytes;
         match self.rate {
-            Some(rate) => run.start + rate.serialize(on_wire, run.carry).0,
+            Some(rate) => {
+                let (nanos, _) = rate.serialize_nanos(on_wire, run.carry);
+                run.start.after_nanos(nanos)
+            }
             None => run.end,
         }
     }

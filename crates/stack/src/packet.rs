@@ -3,7 +3,7 @@
 //! ([`wire`](crate::wire)).
 
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, SeqNum, WirePacket};
@@ -210,6 +210,25 @@ impl Packet {
 }
 
 impl Packet {
+    /// What is left in memory from which a packet was taken.
+    pub(crate) const TAKEN: Self = {
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self {
+            source: nowhere,
+            destination: nowhere,
+            ecn: EcnMark::NotEct,
+            dont_fragment: false,
+            hop_limit: 0,
+            not_before: Instant::ZERO,
+            body: Body::Icmp(IcmpError {
+                kind: IcmpKind::Refused,
+                local: SocketAddr::new(nowhere, 0),
+                remote: SocketAddr::new(nowhere, 0),
+                seq: SeqNum::new(0),
+            }),
+        }
+    };
+
     /// A segment on its way, with the header fields of an ordinary reply.
     pub(crate) const fn of_segment(source: IpAddr, destination: IpAddr, segment: Segment) -> Self {
         Self {

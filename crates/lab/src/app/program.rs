@@ -15,7 +15,7 @@ use super::owners::Owners;
 use super::session::{Counts, Cut, Schedule, Session, Totals};
 use super::thread::{Env, Thread, Turn};
 use super::{App, HostCosts, pattern, script};
-use crate::agenda::{self, Agenda};
+use crate::agenda::Agenda;
 use crate::workload::{Amount, Workload};
 
 /// Port on which the servers of labs listen.
@@ -404,6 +404,13 @@ impl Program {
         self.wake(MAIN, now);
     }
 
+    /// When a call is due; [`Instant::MAX`]: never.
+    #[inline]
+    fn next_call(&mut self) -> Instant {
+        let cut = self.session.next_cut().unwrap_or(Instant::MAX);
+        self.ready.next_at().min(cut)
+    }
+
     /// Makes the call that is due: what the time cuts comes first.
     fn call_due(&mut self, now: Instant, host: &mut Host) {
         if let Some(cut) = self.session.take_cut(now) {
@@ -460,7 +467,7 @@ impl App for Program {
 
     #[inline]
     fn call(&mut self, now: Instant, host: &mut Host) -> bool {
-        let is_due = self.poll_timeout().is_some_and(|at| at <= now);
+        let is_due = self.next_call() <= now;
         if is_due {
             self.call_due(now, host);
         }
@@ -469,7 +476,8 @@ impl App for Program {
 
     #[inline]
     fn poll_timeout(&mut self) -> Option<Instant> {
-        agenda::first(self.ready.next_at(), self.session.next_cut())
+        let next = self.next_call();
+        (next < Instant::MAX).then_some(next)
     }
 
     fn is_done(&self) -> bool {

@@ -10,8 +10,8 @@ impl<A: App> World<A> {
     /// Where one was: a bug, and the numbers that show it.
     pub fn check_packets(&mut self) {
         let (mut taken, mut delivered) = (0, 0);
-        for hop in &mut self.hops {
-            hop.link.advance(self.now);
+        for hop in &mut self.net.hops {
+            hop.link.advance(self.net.now);
             let stats = hop.link.stats();
             assert_eq!(stats.sent, hop.taken, "packets handed to a link");
             assert_eq!(
@@ -22,7 +22,7 @@ impl<A: App> World<A> {
             taken += hop.taken;
             delivered += stats.delivered;
         }
-        let counts = self.counts;
+        let counts = self.net.counts;
         let stations = || self.nodes.iter().filter_map(|node| node.station.as_ref());
         // Reports that a host got about its own first link came out of no link.
         assert!(
@@ -67,7 +67,10 @@ impl World<Program> {
             let Some(peer) = peer else {
                 continue;
             };
-            let ends = format!("{remote} to {local} at {:?}: {peer:?}, {own:?}", self.now);
+            let ends = format!(
+                "{remote} to {local} at {:?}: {peer:?}, {own:?}",
+                self.net.now
+            );
             // The byte that names a role is none of the payload.
             assert!(
                 own.read + own.unread <= peer.written + 1,

@@ -51,7 +51,8 @@ impl Hop {
         let mut at = at;
         if let Some(rate) = self.interface_rate {
             at = at.max(self.interface_free);
-            self.interface_free = at + rate.serialize(packet.wire_bytes(), 0).0;
+            let (nanos, _) = rate.serialize_nanos(packet.wire_bytes(), 0);
+            self.interface_free = at.after_nanos(nanos);
         }
         self.show(TapPoint::Entry, at, &packet);
         self.link.handle_packet(at, packet).too_big

@@ -7,7 +7,6 @@ use stack::{Host, SocketId};
 
 use super::limits::LimitTimes;
 use super::parcel::{Parcel, Parcels};
-use crate::agenda::first;
 use crate::app::{App, HostCosts, PacketCost};
 
 /// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
@@ -117,13 +116,17 @@ impl<A: App> Station<A> {
         Some((self.send_free, packet))
     }
 
-    /// Tells the program what happened.
-    pub(super) fn hand_out(&mut self, now: Instant) {
+    /// Tells the program what happened; returns how much that was.
+    #[inline]
+    pub(super) fn hand_out(&mut self, now: Instant) -> u64 {
+        let mut told = 0;
         while let Some((id, event)) = self.host.poll_event() {
             if let Some(app) = &mut self.app {
                 app.handle_event(now, id, event);
             }
+            told += 1;
         }
+        told
     }
 
     /// Lets the program make a system call; false where it waits.
@@ -168,10 +171,11 @@ impl<A: App> Station<A> {
     /// When there is something to do again.
     #[inline]
     pub(super) fn deadline(&mut self) -> Option<Instant> {
-        let app = self.app.as_mut().and_then(App::poll_timeout);
-        let app = app.map(|at| at.max(self.call_free));
-        let packet = self.backlog.front().map(|(at, _)| *at);
-        first(first(self.host.poll_timeout(), app), packet)
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
+        let app = or_never(self.app.as_mut().and_then(App::poll_timeout)).max(self.call_free);
+        let packet = or_never(self.backlog.front().map(|(at, _)| *at));
+        let first = or_never(self.host.poll_timeout()).min(app).min(packet);
+        (first < Instant::MAX).then_some(first)
     }
 
     /// Wire packets that wait to be taken in.

@@ -1,13 +1,14 @@
 //! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
 //! in the number and in the timestamp of the answer.
 
+use alloc::boxed::Box;
 use core::net::SocketAddr;
 
 use base::Instant;
 use base::settings::{Ecn, SizeRule};
 use base::tcp::TcpFlags;
 
-use super::{Host, Queued, SocketId};
+use super::{Host, SocketId};
 use crate::Arc;
 use crate::cookie::{CookieOptions, decode_options, encode_options};
 use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
@@ -88,7 +89,7 @@ impl Host {
         };
         self.shared.counters.cookies_sent += 1;
         let packet = Packet::of_segment(local.ip(), remote.ip(), answer);
-        self.shared.transmit(now, Queued::of_nobody(packet));
+        self.shared.transmit(now, None, Box::new(packet));
     }
 
     /// An ACK for a listener: the answer to a cookie, or nothing that we know of.

@@ -9,7 +9,7 @@ use base::{Instant, SeqNum};
 use super::listener::SynDisposition;
 use super::sockets::Kind;
 use super::time_wait::TimeWaitDisposition;
-use super::{Host, Listener, Queued, Shared, SocketId};
+use super::{Host, Listener, Shared, SocketId};
 use crate::Arc;
 use crate::packet::{EcnMark, Packet, Segment};
 use crate::tcp::{Connection, Opening};
@@ -231,7 +231,7 @@ impl Host {
             let ack = rest.ack(now);
             let mut packet = Packet::of_segment(rest.local.ip(), rest.remote.ip(), ack);
             packet.hop_limit = rest.hop_limit;
-            self.shared.transmit(now, Queued::of_nobody(packet));
+            self.shared.transmit(now, None, Box::new(packet));
         }
     }
 

@@ -43,7 +43,7 @@ use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
-pub(crate) use shared::{Queued, Shared, Spread, WaitingAck};
+pub(crate) use shared::{Shared, Spread, WaitingAck};
 pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
@@ -243,26 +243,23 @@ impl Host {
     /// of them, until it returns `None`; what came in one batch is acknowledged once.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
         self.fill_local_queue(now);
-        let Queued {
-            socket,
-            bytes,
-            packet,
-        } = self.shared.outbox.pop_front()?;
-        self.on_dequeued(now, socket, bytes);
+        let mut queued = self.shared.outbox.pop_front()?;
+        let packet = core::mem::replace(&mut *queued.packet, Packet::TAKEN);
+        self.shared.reuse(queued.packet);
+        self.on_dequeued(now, queued.socket, queued.bytes);
         Some(packet)
     }
 
-    /// As [`Host::poll_transmit`], into the memory of another packet. Returns its bytes on the wire
-    /// (headers of each segment included), which the host knows already; `None` where there is none
-    /// to send.
-    pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Packet) -> Option<u32> {
+    /// As [`Host::poll_transmit`], in exchange for the memory of another packet, whose contents are
+    /// forgotten when it is used again. Returns its bytes on the wire (headers of each segment
+    /// included), which the host knows already; `None` where there is none to send.
+    pub fn poll_transmit_into(&mut self, now: Instant, packet: &mut Box<Packet>) -> Option<u32> {
         self.fill_local_queue(now);
-        let queued = self.shared.outbox.front_mut()?;
-        core::mem::swap(packet, &mut queued.packet);
-        let (socket, bytes) = (queued.socket, queued.bytes);
-        self.shared.outbox.pop_front();
-        self.on_dequeued(now, socket, bytes);
-        Some(bytes)
+        let queued = self.shared.outbox.pop_front()?;
+        let memory = core::mem::replace(packet, queued.packet);
+        self.shared.reuse(memory);
+        self.on_dequeued(now, queued.socket, queued.bytes);
+        Some(queued.bytes)
     }
 
     /// Whether [`Host::poll_transmit`] may have a packet.
@@ -338,7 +335,16 @@ impl Host {
     }
 
     /// The next thing that an application should know.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<(SocketId, Event)> {
+        // Mostly there is none.
+        if self.shared.events.is_empty() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<(SocketId, Event)> {
         loop {
             let (id, event) = self.shared.events.pop_front()?;
             // Its application may have let go of it since.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -29,20 +30,9 @@ const OUTBOX_KEPT: usize = 256;
 pub(crate) struct Queued {
     /// Whose it is; `None`: it belongs to no connection.
     pub(crate) socket: Option<SocketId>,
-    /// Bytes counted there; 0 before it is queued.
+    /// Bytes counted there: those on the wire.
     pub(crate) bytes: u32,
-    pub(crate) packet: Packet,
-}
-
-impl Queued {
-    /// A packet of no connection that is to be queued.
-    pub(crate) const fn of_nobody(packet: Packet) -> Self {
-        Self {
-            socket: None,
-            bytes: 0,
-            packet,
-        }
-    }
+    pub(crate) packet: Box<Packet>,
 }
 
 /// Place of a bare ACK in the local queue, until the driver asks for packets.
@@ -74,6 +64,9 @@ pub(crate) struct Shared {
     pub(super) outbox: VecDeque<Queued>,
     /// Bytes in it.
     pub(super) outbox_bytes: u64,
+    /// Memory for packets that are sent next.
+    #[expect(clippy::vec_box, reason = "the boxes go into the local queue")]
+    spare_packets: Vec<Box<Packet>>,
     /// How often the driver has asked for packets: what lies between two times is one batch.
     pub(super) batch: u64,
     pub(crate) events: VecDeque<(SocketId, Event)>,
@@ -95,6 +88,7 @@ impl Shared {
             memory: Memory::new(system.memory),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
+            spare_packets: Vec::new(),
             batch: 0,
             events: VecDeque::new(),
             trace: None,
@@ -122,28 +116,50 @@ impl Shared {
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
     /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
     /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
-    pub(crate) fn transmit(&mut self, now: Instant, mut queued: Queued) -> u32 {
-        let Queued { socket, packet, .. } = &queued;
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        socket: Option<SocketId>,
+        packet: Box<Packet>,
+    ) -> u32 {
         let has_room = match socket {
             None => self.has_room(),
-            Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(packet),
+            Some(_) => self.outbox.len() < self.answers_max() || !is_bare_ack(&packet),
         };
         if !has_room {
             self.counters.local_queue_drops += 1;
             return 0;
         }
-        if is_bare(packet) && !self.take_one_buffer() {
+        if is_bare(&packet) && !self.take_one_buffer() {
             return 0;
         }
         if let Some(segment) = packet.segment() {
             self.counters.segments_out += u64::from(segment.segments());
         }
-        self.tell(now, *socket, || TraceEvent::Sent(packet));
+        self.tell(now, socket, || TraceEvent::Sent(&packet));
         let bytes = u32::try_from(packet.wire_bytes()).unwrap_or(u32::MAX);
         self.outbox_bytes += u64::from(bytes);
-        queued.bytes = bytes;
-        self.outbox.push_back(queued);
+        self.outbox.push_back(Queued {
+            socket,
+            bytes,
+            packet,
+        });
         bytes
+    }
+
+    /// Memory for a packet that is to be queued; what is in it means nothing.
+    #[inline]
+    pub(crate) fn packet_memory(&mut self) -> Box<Packet> {
+        let spare = self.spare_packets.pop();
+        spare.unwrap_or_else(|| Box::new(Packet::TAKEN))
+    }
+
+    /// Keeps the memory of a packet for one that is sent later, if there are not many.
+    #[inline]
+    pub(super) fn reuse(&mut self, packet: Box<Packet>) {
+        if self.spare_packets.len() < OUTBOX_KEPT {
+            self.spare_packets.push(packet);
+        }
     }
 
     /// Whether the pool has a buffer for a packet that holds it only on its way; what finds none is

@@ -132,8 +132,11 @@ impl Sockets {
     }
 
     pub(super) fn connection(&mut self, id: SocketId) -> Option<&mut Connection> {
-        self.slot(id)?;
-        self.connection_at(id.index)
+        let slot = self.slots.get_mut(id.index as usize)?;
+        match &mut slot.kind {
+            Kind::Connection(connection) if slot.generation == id.generation => Some(connection),
+            _ => None,
+        }
     }
 
     /// A connection to be looked at.

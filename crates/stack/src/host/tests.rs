@@ -66,10 +66,10 @@ impl Two {
 fn drain(host: &mut Host, now: Instant) -> Vec<Packet> {
     let mut packets = Vec::new();
     while let Some(packet) = host.poll_transmit(now) {
-        let mut next = packet.clone();
+        let mut next = Box::new(packet.clone());
         packets.push(packet);
         if host.poll_transmit_into(now, &mut next).is_some() {
-            packets.push(next);
+            packets.push(*next);
         }
     }
     packets
@@ -123,7 +123,13 @@ fn packets_that_leave_one_at_a_time_lie_in_one_place() {
         let settings = two.client.default_settings().clone();
         let remote = SocketAddr::new(SERVER, port);
         two.client.connect(two.now, remote, settings).unwrap();
-        places.extend(two.client.shared.outbox.front().map(core::ptr::from_ref));
+        places.extend(
+            two.client
+                .shared
+                .outbox
+                .front()
+                .map(|queued| core::ptr::from_ref(&*queued.packet)),
+        );
         assert_eq!(drain(&mut two.client, two.now).len(), 1);
     }
     assert_eq!(places.len(), 20);

@@ -379,13 +379,16 @@ impl LossRecovery {
         if self.timer_of_burst == Some((now, self.timer)) {
             return;
         }
-        match self.timer {
-            // The time since the first packet left counts (Linux `tcp_rearm_rto`).
-            Some((RecoveryTimer::LossProbe, _)) if !is_first => self.arm_retransmit_for_head(now),
-            Some((RecoveryTimer::Retransmit | RecoveryTimer::Reorder, _)) if !is_first => {}
-            _ => self.arm_retransmit(now),
+        if !self.schedule_probe(now, false) {
+            match self.timer {
+                // The time since the first packet left counts (Linux `tcp_rearm_rto`).
+                Some((RecoveryTimer::LossProbe, _)) if !is_first => {
+                    self.arm_retransmit_for_head(now);
+                }
+                Some((RecoveryTimer::Retransmit | RecoveryTimer::Reorder, _)) if !is_first => {}
+                _ => self.arm_retransmit(now),
+            }
         }
-        self.schedule_probe(now, false);
         self.timer_of_burst = (self.board.packets_out() > 1).then_some((now, self.timer));
     }
 

@@ -402,7 +402,7 @@ impl DelayedAck {
         if has_data
             && self.settings.acks.pingpong_threshold > 0
             && let Some(last) = self.last_data
-            && self.edge(now).nanos_since(self.edge(last)) < self.delay_nanos
+            && self.is_within_delay(last, now)
         {
             self.pingpong = self.pingpong.saturating_add(1);
         }
@@ -413,6 +413,15 @@ impl DelayedAck {
         self.is_pushed_twice = false;
         self.timer = None;
         self.packets = 0;
+    }
+
+    /// Whether the delay has not passed between two times, as kernels count it.
+    #[inline]
+    fn is_within_delay(&self, earlier: Instant, later: Instant) -> bool {
+        // Rounded, they are nearer to each other by less than a tick.
+        let may_be =
+            later.nanos_since(earlier) < self.delay_nanos.saturating_add(self.tick.tick_nanos());
+        may_be && self.edge(later).nanos_since(self.edge(earlier)) < self.delay_nanos
     }
 
     /// A read left the buffer empty or not (rule 8.5); whether that alone is reason for an ACK.

@@ -1,10 +1,12 @@
 //! The end of a connection: in order, broken, or let go by its application.
 
+use alloc::boxed::Box;
+
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, Queued, Shared, Spread, TimeWait};
+use crate::host::{Event, Failure, Shared, Spread, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -272,6 +274,6 @@ impl Shared {
             ..Segment::default()
         };
         let reply = Packet::of_segment(local.ip(), remote.ip(), reply);
-        self.transmit(now, Queued::of_nobody(reply));
+        self.transmit(now, None, Box::new(reply));
     }
 }

@@ -7,8 +7,8 @@ use base::{Instant, Limit, Rate, SeqNum};
 
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
-use crate::host::{Queued, Shared, Writer};
-use crate::packet::{Body, EcnMark, Packet, Segment};
+use crate::host::{Shared, Writer};
+use crate::packet::{Body, EcnMark, Payload, Segment, SegmentOptions, Timestamps};
 use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{NewProbe, Outgoing, Pause, SendEnv, burst_segments};
@@ -24,6 +24,14 @@ enum Gate {
     Pacing,
     Interface,
     PeerWindow,
+}
+
+/// What changes in headers with time and with what comes in, wherever the segment begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    ack: SeqNum,
+    window: u16,
+    timestamps: Option<Timestamps>,
 }
 
 impl Connection {
@@ -181,7 +189,8 @@ impl Connection {
             start,
             end,
         });
-        self.send_data(now, shared, &outgoing, true);
+        let stamp = self.stamp(now);
+        self.send_data(now, shared, &outgoing, stamp, true);
         self.on_retransmitted(now, &outgoing, mss);
     }
 
@@ -229,6 +238,7 @@ impl Connection {
         let next = self.recovery.next();
         // What cannot change while segments leave is computed once.
         let mut env = self.send_env(now);
+        let mut stamp = None;
         let limit = loop {
             let probe = self.mtu_probe_size(now);
             self.renew(&mut env);
@@ -236,7 +246,7 @@ impl Connection {
                 Some(mtu) => &self.probe_env(&env, mtu),
                 None => &env,
             };
-            if let Err(limit) = self.send_next(now, shared, env, probe) {
+            if let Err(limit) = self.send_next(now, shared, env, probe, &mut stamp) {
                 break limit;
             }
         };
@@ -258,13 +268,14 @@ impl Connection {
     }
 
     /// Sends the next segment or GSO packet of new data, or says why it stays. `probe`: it tries
-    /// this MTU.
+    /// this MTU. `known`: the stamp of the one before, where nothing has come in since.
     fn send_next(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         env: &SendEnv,
         probe: Option<u16>,
+        known: &mut Option<Stamp>,
     ) -> Result<(), Limit> {
         let outgoing = self.send.poll_segment(env).map_err(|hold| hold.limit)?;
         match self.gate(now, shared, false) {
@@ -277,7 +288,14 @@ impl Connection {
         // it too short for a probe.
         let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
         self.note_full_segment(&outgoing, probe);
-        self.send_data(now, shared, &outgoing, false);
+        let stamp = match *known {
+            Some(stamp) => stamp,
+            None => self.stamp(now),
+        };
+        debug_assert!(known.is_none() || stamp == self.stamp(now), "{stamp:?}");
+        // One that takes the window back does so once.
+        *known = (stamp.window > 0).then_some(stamp);
+        self.send_data(now, shared, &outgoing, stamp, false);
         self.on_new_sent(now, shared, &outgoing);
         if let Some(mtu) = probe {
             self.on_mtu_probe_sent(mtu, &outgoing);
@@ -306,7 +324,7 @@ impl Connection {
         self.renew(&mut env);
         // The first packet behind an idle time may change the window and the rate.
         let is_first = self.recovery.packets_out() == 0;
-        let _ = self.send_next(now, shared, &env, None);
+        let _ = self.send_next(now, shared, &env, None, &mut None);
         (!is_first).then_some(env)
     }
 
@@ -317,7 +335,8 @@ impl Connection {
             self.send
                 .poll_probe(self.recovery.progress(), self.window.end(), &sizes, probe);
         if let Some(outgoing) = outgoing {
-            self.send_data(now, shared, &outgoing, false);
+            let stamp = self.stamp(now);
+            self.send_data(now, shared, &outgoing, stamp, false);
             let small_end = self.send.small_end();
             self.on_new_sent(now, shared, &outgoing);
             if probe == NewProbe::OfWindow && self.linux().is_some() {
@@ -340,7 +359,7 @@ impl Connection {
             return Gate::Interface;
         }
         let is_spread =
-            self.recovery.is_paced() && self.pacer.is_ahead(now, shared.system.pacing_horizon);
+            self.pacer.is_ahead(now, shared.system.pacing_horizon) && self.recovery.is_paced();
         if is_spread { Gate::Pacing } else { Gate::Open }
     }
 
@@ -445,6 +464,7 @@ impl Connection {
         now: Instant,
         shared: &mut Shared,
         outgoing: &Outgoing,
+        stamp: Stamp,
         is_retransmission: bool,
     ) {
         let &Outgoing {
@@ -454,7 +474,7 @@ impl Connection {
             push,
             fin,
         } = outgoing;
-        let mut segment = self.segment(now, start, TcpFlags::ACK);
+        let mut segment = self.segment(start, TcpFlags::ACK, stamp);
         segment.payload = self.send.payload(start, end);
         segment.gso_size = gso_size;
         if push {
@@ -480,12 +500,12 @@ impl Connection {
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
         self.traffic.on_data_sent(now, segments, bytes);
-        let not_before = self.pace(now, bytes + segments as u32 * segment.header_bytes());
+        let not_before = self.pace(now, &segment);
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that this many bytes leave, and returns when they are to leave.
-    fn pace(&mut self, now: Instant, bytes: u32) -> Instant {
+    /// Notes that this leaves, and returns when it is to leave.
+    fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
         let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
         let rate = match self.recovery.is_paced() && !is_first {
             true => self.recovery.pacing_rate(),
@@ -496,6 +516,7 @@ impl Connection {
             self.pacer.pass(now);
             return Instant::ZERO;
         }
+        let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
         self.pacer.spread(now, bytes, rate)
     }
 
@@ -509,11 +530,13 @@ impl Connection {
             && let Some(waiting) = self.local_queue.waiting_ack()
             && shared.waits_still(waiting)
         {
-            shared.renew(now, waiting, |ack| self.stamp(now, start, ack));
+            let stamp = self.stamp(now);
+            shared.renew(now, waiting, |ack| self.mark(start, stamp, ack));
             self.on_segment_sent(now, false);
             return;
         }
-        let segment = self.segment(now, start, TcpFlags::ACK);
+        let stamp = self.stamp(now);
+        let segment = self.segment(start, TcpFlags::ACK, stamp);
         let is_queued = self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
         if is_replaceable && is_queued {
             self.local_queue.on_ack_queued(shared.last_place());
@@ -539,7 +562,8 @@ impl Connection {
     /// `tcp_xmit_probe_skb`).
     pub(super) fn send_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
-        let mut segment = self.segment(now, una, TcpFlags::ACK);
+        let stamp = self.stamp(now);
+        let mut segment = self.segment(una, TcpFlags::ACK, stamp);
         segment.seq = self.iss.number(una) - 1;
         if segment.flags.contains(TcpFlags::URG) {
             segment.urgent = segment.urgent.saturating_add(1);
@@ -552,7 +576,8 @@ impl Connection {
     pub(super) fn send_urgent_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
         if self.linux().is_some() && self.send.urgent_pointer(una, una).is_some() {
-            let segment = self.segment(now, una, TcpFlags::ACK);
+            let stamp = self.stamp(now);
+            let segment = self.segment(una, TcpFlags::ACK, stamp);
             self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
         }
     }
@@ -566,33 +591,47 @@ impl Connection {
     ) {
         shared.counters.resets_sent += 1;
         let offset = self.acceptable_offset();
-        let mut segment = self.segment(now, offset, TcpFlags::RST | TcpFlags::ACK);
+        let stamp = self.stamp(now);
+        let mut segment = self.segment(offset, TcpFlags::RST | TcpFlags::ACK, stamp);
         segment.options.sack = blocks;
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
     /// A header with everything that each segment of a synchronized connection carries.
-    fn segment(&mut self, now: Instant, start: u64, mut flags: TcpFlags) -> Segment {
+    fn segment(&self, start: u64, mut flags: TcpFlags, stamp: Stamp) -> Segment {
         if self.ecn.echoes() {
             flags |= TcpFlags::ECE;
         }
-        let mut segment = Segment {
+        let urgent = self.urgent_pointer(start);
+        if urgent.is_some() {
+            flags |= TcpFlags::URG;
+        }
+        // Made in its place: it is large.
+        Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
+            seq: self.iss.number(start),
+            ack: stamp.ack,
             flags,
-            ..Segment::default()
-        };
-        // The option is large, and mostly there is none.
-        if self.recv.has_sack_blocks() {
-            segment.options.sack = self.sack_option();
+            window: stamp.window,
+            urgent: urgent.unwrap_or(0),
+            options: SegmentOptions {
+                timestamps: stamp.timestamps,
+                sack: self.sack_option(),
+                ..SegmentOptions::default()
+            },
+            payload: Payload::default(),
+            gso_size: 0,
         }
-        self.stamp(now, start, &mut segment);
-        segment
     }
 
-    /// Writes into a header what changes with time and with what comes in.
+    fn urgent_pointer(&self, start: u64) -> Option<u16> {
+        self.send.urgent_pointer(start, self.recovery.next())
+    }
+
+    /// The stamp of what leaves now. The window in it counts as offered from here on.
     #[inline]
-    fn stamp(&mut self, now: Instant, start: u64, segment: &mut Segment) {
+    fn stamp(&mut self, now: Instant) -> Stamp {
         let scale = self.recv_scale();
         let offered = match self.state {
             // That of the SYN-ACK: it grows from when the connection is established.
@@ -602,21 +641,38 @@ impl Connection {
             State::SynReceived(_) => self.recv.current_window().next_multiple_of(1 << scale),
             _ => self.recv.offer_window(now),
         };
+        Stamp {
+            ack: self.irs.number(self.recv.next()),
+            window: (offered >> scale).min(u32::from(u16::MAX)) as u16,
+            timestamps: self.agreed.timestamps.then(|| self.clocks.option(now)),
+        }
+    }
+
+    /// Writes into the header of what begins at `start` what changes with time and with what comes
+    /// in.
+    #[inline]
+    fn mark(&self, start: u64, stamp: Stamp, segment: &mut Segment) {
         segment.seq = self.iss.number(start);
-        segment.ack = self.irs.number(self.recv.next());
-        segment.window = (offered >> scale).min(u32::from(u16::MAX)) as u16;
-        segment.options.timestamps = self.agreed.timestamps.then(|| self.clocks.option(now));
-        if let Some(pointer) = self.send.urgent_pointer(start, self.recovery.next()) {
+        segment.ack = stamp.ack;
+        segment.window = stamp.window;
+        segment.options.timestamps = stamp.timestamps;
+        if let Some(pointer) = self.urgent_pointer(start) {
             segment.flags |= TcpFlags::URG;
             segment.urgent = pointer;
         }
     }
 
-    /// Blocks of data behind a gap or received twice.
+    /// Blocks of data behind a gap or received twice; mostly there are none.
+    #[inline]
     pub(super) fn sack_option(&self) -> Option<SackBlocks> {
         if !self.recv.has_sack_blocks() {
             return None;
         }
+        self.make_sack_option()
+    }
+
+    #[inline(never)]
+    fn make_sack_option(&self) -> Option<SackBlocks> {
         let blocks = self.recv.sack_blocks(self.sack_blocks_max());
         let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
             .iter()
@@ -647,20 +703,15 @@ impl Connection {
         self.assert_fits(&segment);
         self.traffic.on_sent(segment.segments().into());
         self.on_segment_sent(now, !segment.payload.is_empty());
-        let queued = Queued {
-            socket: Some(self.socket.id()),
-            bytes: 0,
-            packet: Packet {
-                source: self.local.ip(),
-                destination: self.remote.ip(),
-                ecn,
-                dont_fragment: self.size.dont_fragment(),
-                hop_limit: self.settings.path.hop_limit,
-                not_before,
-                body: Body::Tcp(segment),
-            },
-        };
-        let queued_bytes = shared.transmit(now, queued);
+        let mut packet = shared.packet_memory();
+        packet.source = self.local.ip();
+        packet.destination = self.remote.ip();
+        packet.ecn = ecn;
+        packet.dont_fragment = self.size.dont_fragment();
+        packet.hop_limit = self.settings.path.hop_limit;
+        packet.not_before = not_before;
+        packet.body = Body::Tcp(segment);
+        let queued_bytes = shared.transmit(now, Some(self.socket.id()), packet);
         let counts = !shared.system.completes_at_once;
         self.local_queue
             .on_queued(if counts { queued_bytes } else { 0 });

@@ -1,0 +1,98 @@
+//! What the nodes of a world share: the clock, the links, and the packets outside of links.
+
+use std::collections::VecDeque;
+
+use base::{Instant, WirePacket};
+
+use super::audit::Audit;
+use super::hop::{Hop, too_big_reply};
+use super::parcel::{Parcel, Parcels};
+use super::routes::Routes;
+use super::station::Station;
+use crate::agenda::Agenda;
+use crate::app::App;
+
+#[derive(Debug, Default)]
+pub(super) struct Net {
+    pub(super) now: Instant,
+    pub(super) agenda: Agenda,
+    pub(super) hops: Vec<Hop>,
+    /// ICMP errors on their way back to the host that sent what was too big.
+    pub(super) returned: VecDeque<(usize, Parcel)>,
+    pub(super) parcels: Parcels,
+    pub(super) audit: Option<Audit>,
+    pub(super) counts: Counts,
+}
+
+/// Wire packets, outside of links.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Sent by a host.
+    pub(super) sent: u64,
+    /// ICMP errors that a packet was too big.
+    pub(super) reported: u64,
+    /// Received by a host.
+    pub(super) received: u64,
+    /// Had no route, or exceeded the hop limit.
+    pub(super) lost: u64,
+}
+
+impl Net {
+    /// Sends everything that the host of `node` has to send now.
+    #[inline]
+    pub(super) fn transmit<A: App>(
+        &mut self,
+        node: usize,
+        routes: &Routes,
+        station: &mut Station<A>,
+    ) {
+        if station.host.may_transmit() {
+            self.transmit_all(node, routes, station);
+        }
+    }
+
+    #[inline(never)]
+    fn transmit_all<A: App>(&mut self, node: usize, routes: &Routes, station: &mut Station<A>) {
+        while let Some((at, packet)) = station.poll_transmit(self.now, &mut self.parcels) {
+            if let Some(audit) = &mut self.audit {
+                audit.on_sent(&packet);
+            }
+            self.counts.sent += u64::from(packet.segments());
+            if let Some(reply) = self.send(routes, at, packet) {
+                self.returned.push_back((node, reply));
+            }
+        }
+    }
+
+    /// Forwards a packet from a router with these routes.
+    pub(super) fn forward(&mut self, routes: &Routes, mut packet: Parcel) {
+        if !packet.take_hop() {
+            self.counts.lost += u64::from(packet.segments());
+            return;
+        }
+        let mut next = Some(packet);
+        while let Some(packet) = next {
+            next = self.send(routes, self.now, packet);
+        }
+    }
+
+    /// Puts a packet into the link that leads to its destination, at the present time or, where
+    /// the host is still busy with it, later. Returns the error of one that is too big.
+    #[inline]
+    fn send(&mut self, routes: &Routes, at: Instant, packet: Parcel) -> Option<Parcel> {
+        let Some(link) = routes.find(&packet.destination) else {
+            self.counts.lost += u64::from(packet.segments());
+            return None;
+        };
+        let hop = &mut self.hops[link];
+        let next = hop.link.poll_timeout();
+        let too_big = hop.handle_packet(at, packet);
+        if hop.link.poll_timeout() != next {
+            self.agenda.set(hop.member, hop.link.poll_timeout());
+        }
+        let packet = too_big?;
+        let reply = too_big_reply(&packet, hop.link.spec())?;
+        self.counts.reported += 1;
+        Some(Parcel::new(reply))
+    }
+}
