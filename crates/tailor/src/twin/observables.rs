@@ -24,6 +24,8 @@ const WINDOW_FACTOR: f64 = 1.5;
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
 /// A program waits for room in its send buffer where that is the limit for this much of the time.
 const FULL_BUFFER_SHARE: f64 = 0.1;
+/// Quantile of what a program keeps in its send buffer that is taken for the most of it.
+const HELD_SHARE: f64 = 0.95;
 /// A receiver with unread data in this many of the samples is slow to read.
 pub(super) const UNREAD_SHARE: f64 = 0.9;
 /// Fewer samples of a connection tell no percentiles.
@@ -101,6 +103,8 @@ pub struct Observables {
     pub transport_share: Option<f64>,
     /// Whether the sender's program waits for room in its send buffer in most samples.
     pub fills_buffer: bool,
+    /// What the sender's program keeps written and not acknowledged, as a share of its send buffer.
+    pub held: Option<f64>,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -182,6 +186,7 @@ impl Observables {
             busy_share: sender.and_then(busy_share),
             transport_share: shares.map(|shares| transport_share(shares, sender)),
             fills_buffer: sender.is_some_and(fills_buffer),
+            held: sender.and_then(held),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -571,6 +576,16 @@ fn fills_buffer(track: &Track) -> bool {
         .filter(|s| is_full(s) == Some(true))
         .count();
     full * 2 > track.samples.len()
+}
+
+/// See [`Observables::held`].
+fn held(track: &Track) -> Option<f64> {
+    let share = |s: &FlowSample| {
+        let sent = u64::from(s.unacked_pkts?) * u64::from(s.snd_mss_bytes?);
+        let bytes = sent + u64::from(s.notsent_bytes?);
+        Some(bytes as f64 / f64::from(s.sndbuf_bytes.filter(|bytes| *bytes > 0)?))
+    };
+    percentile(values(track, share), HELD_SHARE)
 }
 
 fn transport_share(shares: Shares, sender: Option<&Track>) -> f64 {

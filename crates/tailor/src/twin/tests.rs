@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::FlowSample;
+use base::settings::Held;
 
 use super::*;
 use crate::simulated::{Simulated, SimulatedError};
@@ -192,6 +193,30 @@ fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
         let twin = Twin::of(&look, place(&look)).expect("enough was seen");
         let check = twin.self_check();
         assert!(check.holds(), "{size}: {check:?}");
+    }
+}
+
+/// A program that asks for room before each write leaves a part of its send buffer empty, and one
+/// whose writes are long exceeds it; what lifting its size gives is known all the same.
+#[test]
+fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    for held in [640, 1000, 2000, 4000] {
+        let mut trial = fault.trial();
+        trial.client.held = Some(Held { share: held, room_bytes: 8192 });
+        let look = look_at_trial(&trial, fault.warm_up);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let check = twin.self_check();
+        assert!(check.holds(), "{held}: {check:?}");
+        let tweaks = [tweak(End::Client, "buf_lock", "0")];
+        let told = twin.predict(&tweaks, Objective::Goodput, (false, TIMING));
+        let (known, _) = Twin::given(&trial, TIMING).expect("a trial");
+        let known = known.predict(&tweaks, Objective::Goodput, (false, TIMING));
+        let bps = |prediction: Result<Prediction, CannotKnow>| {
+            let prediction = prediction.unwrap_or_else(|why| panic!("{held}: {why}"));
+            prediction.goodput_bps.expect("a stream").value
+        };
+        assert_near(&format!("{held}"), bps(told), bps(known), 0.25);
     }
 }
 

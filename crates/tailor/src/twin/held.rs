@@ -1,0 +1,137 @@
+//! Fits what a program keeps in a send buffer of a fixed size.
+//!
+//! How much of it is in flight depends on how the program writes and waits: a write that has begun
+//! may exceed it, and who waits until there is room leaves a part of it empty. The program of a twin
+//! keeps the share of it with which it carries what was seen, and waits for as much room as makes
+//! the trains that were seen. They tell how fast the path is, which its buffer never fills.
+
+use base::settings::Held;
+
+use super::draft::Draft;
+use super::fitting::{Fitted, LINK_STEPS, PACKETS_MAX, RUN_COSTS, Search, likely, rates};
+use super::observables::{HEADERS_BYTES, Observables};
+use super::parallel::each;
+
+/// For how much room a program waits.
+const ROOMS: [u32; 4] = [2048, 8192, 32_768, 131_072];
+/// Where no train is seen, the path is taken to be so many times as fast as what was carried.
+const RATE_FACTOR: f64 = 10.0;
+/// Rates that are tried where trains are seen: so many times theirs.
+const CREST_STEPS: [f64; 10] = [0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0];
+/// How often a share is corrected, each time by this factor at most, and until it carries what was
+/// seen but for this share.
+const STEPS: usize = 8;
+const STEP: f64 = 3.0;
+const NEAR: f64 = 0.02;
+/// The unit in which a greater difference counts, and how great it may be.
+const OFF_UNIT: f64 = 0.05;
+const OFF_MAX: f64 = 0.1;
+/// What is tried, in 1/1000 of the buffer.
+const SHARE_MIN: f64 = 10.0;
+const SHARE_MAX: f64 = 100_000.0;
+/// How many runs it takes, about.
+const RUNS: f64 = 60.0;
+
+impl Search<'_> {
+    /// Whether a program fits that keeps a send buffer of a fixed size full, on paths that are tried
+    /// with it.
+    pub(super) fn holds_buffer(&mut self, draft: &Draft) -> bool {
+        let settings = draft.hosts.settings(self.seen.sender());
+        let costs = RUNS * (self.events_in(self.times_of(draft)) + RUN_COSTS);
+        let is_held = settings.contains_key("sndbuf") && self.seen.fills_buffer;
+        let Some(share) = self.seen.held.filter(|_| is_held && costs < PACKETS_MAX * 2.0) else {
+            return false;
+        };
+        let wire = 1.0 + HEADERS_BYTES / self.seen.mss_bytes;
+        let carried = self.seen.goodput_bps() * wire;
+        let crest = self.seen.crest;
+        let crest = crest.map(|crest| (crest.rate() * wire).max(carried));
+        let rates: Vec<f64> = match (self.link_bps, crest) {
+            (Some(link), _) => LINK_STEPS.iter().map(|step| link * step).collect(),
+            (None, Some(crest)) => CREST_STEPS.iter().map(|step| crest * step).collect(),
+            (None, None) => rates(self.seen),
+        };
+        let rate = self.link_bps.or(crest).unwrap_or(carried * RATE_FACTOR);
+        let share = (share * 1000.0).clamp(SHARE_MIN, SHARE_MAX) as u32;
+        let rooms = ROOMS.map(|room_bytes| Held { share, room_bytes });
+        self.hold(draft, &[rate], &rooms);
+        let Some(held) = self.best().and_then(|best| self.held(&best.draft)) else {
+            return false;
+        };
+        self.hold(draft, &rates, &[held]);
+        let most = rates.iter().copied().fold(rate, f64::max);
+        self.is_rate_known = self.link_bps.is_some() || self.is_below(most);
+        true
+    }
+
+    /// Whether no path of this rate or a higher one is as plausible as the best.
+    fn is_below(&self, rate: f64) -> bool {
+        let best = self.best();
+        let plausible = best.as_ref().map(|best| self.plausible(best));
+        plausible.is_some_and(|all| all.iter().all(|fitted| fitted.draft.rate_bps < rate))
+    }
+
+    fn held(&self, draft: &Draft) -> Option<Held> {
+        draft.held[self.seen.sender() as usize]
+    }
+
+    /// Tries programs that keep about so much on paths of these rates.
+    fn hold(&mut self, draft: &Draft, rates: &[f64], helds: &[Held]) {
+        let mut waiting = Vec::new();
+        for (rate, held) in rates.iter().flat_map(|rate| helds.iter().map(move |held| (rate, held))) {
+            let drafts = self.at_rate_with_queues(draft, *rate);
+            waiting.extend(drafts.into_iter().flatten().map(|mut draft| {
+                draft.held[self.seen.sender() as usize] = Some(*held);
+                draft
+            }));
+        }
+        let found = each(&waiting, |draft| self.share_held(draft));
+        for (fitted, runs) in found.into_iter().flatten() {
+            self.runs += runs;
+            self.tried.push(fitted);
+        }
+    }
+
+    /// The share of its buffer with which the program of `draft` carries what was seen, and the runs
+    /// that were needed; `None` where there is none.
+    fn share_held(&self, draft: &Draft) -> Option<(Fitted, usize)> {
+        let Held { share, room_bytes } = self.held(draft)?;
+        let mut bracket = (SHARE_MIN, SHARE_MAX);
+        let (mut next, mut runs) = (f64::from(share), 0);
+        let mut best: Option<(f64, Fitted)> = None;
+        for _ in 0..STEPS {
+            let mut draft = draft.clone();
+            let share = next as u32;
+            draft.held[self.seen.sender() as usize] = Some(Held { share, room_bytes });
+            let twins = self.run(&draft);
+            runs += twins.len();
+            let count = twins.len().max(1) as f64;
+            let carried = twins.iter().map(Observables::goodput_bps).sum::<f64>() / count;
+            // A run that carries far too much is cut short.
+            let factor = match twins.is_empty() {
+                true => 1.0 / STEP,
+                false => (self.seen.goodput_bps() / carried.max(1.0)).clamp(1.0 / STEP, STEP),
+            };
+            let off = factor.ln().abs();
+            let is_nearer = best.as_ref().is_none_or(|(nearest, _)| off < *nearest);
+            if let Some(distance) = likely(self.seen, &twins).filter(|_| is_nearer) {
+                let distance = distance + (off / OFF_UNIT).powi(2);
+                best = Some((off, Fitted { draft, distance }));
+            }
+            if off <= NEAR {
+                break;
+            }
+            match factor > 1.0 {
+                true => bracket.0 = next,
+                false => bracket.1 = next,
+            }
+            let (least, most) = bracket;
+            next *= factor;
+            if !(least..most).contains(&next) {
+                next = (least * most).sqrt();
+            }
+        }
+        let near = best.filter(|(off, _)| *off <= OFF_MAX);
+        near.map(|(_, fitted)| (fitted, runs))
+    }
+}
