@@ -382,7 +382,9 @@ impl Search<'_> {
         // Where even the best is far off, the units are too small for this connection.
         let limit = best.distance + PLAUSIBLE * (best.distance / GOOD_DISTANCE).max(1.0);
         let plausible = self.tried.iter();
-        plausible.filter(|fitted| fitted.distance <= limit).collect()
+        plausible
+            .filter(|fitted| fitted.distance <= limit)
+            .collect()
     }
 
     fn found(&self) -> Option<Fits> {
@@ -430,8 +432,7 @@ impl Search<'_> {
     }
 
     /// The mean of all rates that were tried, each with the weight of its likelihood.
-    fn try_mean(&mut self) {
-        let Some(best) = self.best() else { return };
+    pub(super) fn mean_rate(&self, best: &Fitted) -> f64 {
         let same = |fitted: &&Fitted| fitted.draft.loss == best.draft.loss;
         let weight = |fitted: &Fitted| ((best.distance - fitted.distance) / 2.0).exp();
         let tried = self.tried.iter().filter(same);
@@ -441,10 +442,19 @@ impl Search<'_> {
                 of + weight(fitted),
             )
         });
-        let rate = (sum / of).exp();
+        (sum / of).exp()
+    }
+
+    fn try_mean(&mut self) {
+        let Some(best) = self.best() else { return };
+        let rate = self.mean_rate(&best);
         self.try_rate(&best.draft, rate);
         self.run_all();
-        // It is no worse than the best, which is the best by chance.
+        self.prefer(rate, &best);
+    }
+
+    /// A mean that is no worse than the best, which is the best by chance, comes before it.
+    pub(super) fn prefer(&mut self, rate: f64, best: &Fitted) {
         let mut tried = self.tried.iter_mut().rev();
         let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
         if let Some(mean) = mean.filter(|mean| mean.distance <= best.distance + 1.0) {

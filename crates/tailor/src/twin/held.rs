@@ -18,14 +18,22 @@ const ROOMS: [u32; 4] = [2048, 8192, 32_768, 131_072];
 const RATE_FACTOR: f64 = 10.0;
 /// Rates that are tried where trains are seen: so many times theirs.
 const CREST_STEPS: [f64; 10] = [0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0];
+/// The same where packets were lost, which takes more runs.
+const LOSSY_STEPS: [f64; 7] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0];
+/// A queue that overflowed holds so many times what smoothed round-trip times show of it.
+const QUEUE_FACTORS: [f64; 3] = [1.0, 1.25, 1.6];
+const QUEUE_FACTOR: f64 = 1.25;
 /// How often a share is corrected, each time by this factor at most, and until it carries what was
 /// seen but for this share.
-const STEPS: usize = 8;
+const STEPS: usize = 7;
 const STEP: f64 = 3.0;
 const NEAR: f64 = 0.02;
 /// The unit in which a greater difference counts, and how great it may be.
 const OFF_UNIT: f64 = 0.05;
 const OFF_MAX: f64 = 0.1;
+/// Something else bounds a program that is so far off after so many corrections.
+const FAR_OFF: f64 = 0.3;
+const FAR_STEPS: usize = 3;
 /// What is tried, in 1/1000 of the buffer.
 const SHARE_MIN: f64 = 10.0;
 const SHARE_MAX: f64 = 100_000.0;
@@ -39,29 +47,81 @@ impl Search<'_> {
         let settings = draft.hosts.settings(self.seen.sender());
         let costs = RUNS * (self.events_in(self.times_of(draft)) + RUN_COSTS);
         let is_held = settings.contains_key("sndbuf") && self.seen.fills_buffer;
-        let Some(share) = self.seen.held.filter(|_| is_held && costs < PACKETS_MAX * 2.0) else {
+        let Some(share) = self
+            .seen
+            .held
+            .filter(|_| is_held && costs < PACKETS_MAX * 2.0)
+        else {
             return false;
         };
         let wire = 1.0 + HEADERS_BYTES / self.seen.mss_bytes;
         let carried = self.seen.goodput_bps() * wire;
         let crest = self.seen.crest;
         let crest = crest.map(|crest| (crest.rate() * wire).max(carried));
+        let steps = match self.seen.lost_share > 0.0 {
+            true => &LOSSY_STEPS[..],
+            false => &CREST_STEPS[..],
+        };
         let rates: Vec<f64> = match (self.link_bps, crest) {
             (Some(link), _) => LINK_STEPS.iter().map(|step| link * step).collect(),
-            (None, Some(crest)) => CREST_STEPS.iter().map(|step| crest * step).collect(),
+            (None, Some(crest)) => steps.iter().map(|step| crest * step).collect(),
             (None, None) => rates(self.seen),
         };
         let rate = self.link_bps.or(crest).unwrap_or(carried * RATE_FACTOR);
         let share = (share * 1000.0).clamp(SHARE_MIN, SHARE_MAX) as u32;
         let rooms = ROOMS.map(|room_bytes| Held { share, room_bytes });
-        self.hold(draft, &[rate], &rooms);
-        let Some(held) = self.best().and_then(|best| self.held(&best.draft)) else {
+        let first = rooms
+            .iter()
+            .flat_map(|held| self.drafts(draft, rate, *held));
+        let first = first
+            .map(|draft| self.with_queue(draft, QUEUE_FACTOR))
+            .collect();
+        self.hold(first);
+        let Some((best, held)) = self.best().and_then(|best| {
+            let held = self.held(&best.draft)?;
+            Some((best.draft, held))
+        }) else {
             return false;
         };
-        self.hold(draft, &rates, &[held]);
+        let all = rates
+            .iter()
+            .flat_map(|rate| self.drafts(draft, *rate, held));
+        let alike = all.filter(|draft| draft.loss == best.loss);
+        let factors = match self.has_overflowed(&best) {
+            true => &QUEUE_FACTORS[..],
+            false => &[1.0],
+        };
+        let all = alike.flat_map(|draft| {
+            let each = factors.iter();
+            each.map(|factor| self.with_queue(draft.clone(), *factor))
+                .collect::<Vec<_>>()
+        });
+        self.hold(all.collect());
+        self.hold_mean(draft);
         let most = rates.iter().copied().fold(rate, f64::max);
         self.is_rate_known = self.link_bps.is_some() || self.is_below(most);
         true
+    }
+
+    /// Tries the mean of the rates, with what the best has beside it.
+    fn hold_mean(&mut self, draft: &Draft) {
+        let Some(best) = self.best() else { return };
+        let Some(held) = self.held(&best.draft) else {
+            return;
+        };
+        let rate = self.mean_rate(&best);
+        let queue_pkts = best.draft.queue_pkts * rate / best.draft.rate_bps;
+        let all = self
+            .drafts(draft, rate, held)
+            .filter(|draft| draft.loss == best.draft.loss);
+        self.hold(
+            all.map(|draft| Draft {
+                queue_pkts,
+                ..draft
+            })
+            .collect(),
+        );
+        self.prefer(rate, &best);
     }
 
     /// Whether no path of this rate or a higher one is as plausible as the best.
@@ -75,17 +135,37 @@ impl Search<'_> {
         draft.held[self.seen.sender() as usize]
     }
 
-    /// Tries programs that keep about so much on paths of these rates.
-    fn hold(&mut self, draft: &Draft, rates: &[f64], helds: &[Held]) {
-        let mut waiting = Vec::new();
-        for (rate, held) in rates.iter().flat_map(|rate| helds.iter().map(move |held| (rate, held))) {
-            let drafts = self.at_rate_with_queues(draft, *rate);
-            waiting.extend(drafts.into_iter().flatten().map(|mut draft| {
-                draft.held[self.seen.sender() as usize] = Some(*held);
-                draft
-            }));
+    /// On a path of this rate, a program that keeps so much.
+    fn drafts(&self, draft: &Draft, rate: f64, held: Held) -> impl Iterator<Item = Draft> + use<> {
+        let sender = self.seen.sender() as usize;
+        let drafts = self.at_rate_with_queues(draft, rate).into_iter().flatten();
+        drafts.map(move |mut draft| {
+            draft.held[sender] = Some(held);
+            draft
+        })
+    }
+
+    /// Whether a queue that overflows lost the packets that were lost.
+    fn has_overflowed(&self, draft: &Draft) -> bool {
+        self.seen.lost_share > 0.0 && draft.loss == [0.0; 2]
+    }
+
+    /// With a queue that holds so many times as much, where it overflows.
+    fn with_queue(&self, draft: Draft, factor: f64) -> Draft {
+        let factor = if self.has_overflowed(&draft) {
+            factor
+        } else {
+            1.0
+        };
+        Draft {
+            queue_pkts: draft.queue_pkts * factor,
+            ..draft
         }
-        let found = each(&waiting, |draft| self.share_held(draft));
+    }
+
+    /// Tries `drafts`, each with the share with which it carries what was seen.
+    fn hold(&mut self, drafts: Vec<Draft>) {
+        let found = each(&drafts, |draft| self.share_held(draft));
         for (fitted, runs) in found.into_iter().flatten() {
             self.runs += runs;
             self.tried.push(fitted);
@@ -99,7 +179,7 @@ impl Search<'_> {
         let mut bracket = (SHARE_MIN, SHARE_MAX);
         let (mut next, mut runs) = (f64::from(share), 0);
         let mut best: Option<(f64, Fitted)> = None;
-        for _ in 0..STEPS {
+        for step in 1..=STEPS {
             let mut draft = draft.clone();
             let share = next as u32;
             draft.held[self.seen.sender() as usize] = Some(Held { share, room_bytes });
@@ -118,7 +198,7 @@ impl Search<'_> {
                 let distance = distance + (off / OFF_UNIT).powi(2);
                 best = Some((off, Fitted { draft, distance }));
             }
-            if off <= NEAR {
+            if off <= NEAR || off > FAR_OFF && step >= FAR_STEPS {
                 break;
             }
             match factor > 1.0 {

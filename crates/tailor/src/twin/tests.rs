@@ -203,7 +203,10 @@ fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
     let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
     for held in [640, 1000, 2000, 4000] {
         let mut trial = fault.trial();
-        trial.client.held = Some(Held { share: held, room_bytes: 8192 });
+        trial.client.held = Some(Held {
+            share: held,
+            room_bytes: 8192,
+        });
         let look = look_at_trial(&trial, fault.warm_up);
         let twin = Twin::of(&look, place(&look)).expect("enough was seen");
         let check = twin.self_check();
