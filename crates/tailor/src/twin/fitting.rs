@@ -63,6 +63,8 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
+/// Smoothed round-trip times are so far up when a queue overflows, as a share of their range.
+const RANDOM_SHARE: f64 = 0.6;
 /// Where packets are lost, a queue of this many can have dropped them.
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
@@ -322,6 +324,14 @@ impl Search<'_> {
         [Some(draft), overflows]
     }
 
+    /// Whether packets were lost where the queue was not full, as it is when it overflows; `None`
+    /// where none were lost before one's eyes.
+    pub(super) fn loses_at_random(&self) -> Option<bool> {
+        let (at_loss, most) = self.seen.srtt_at_loss.zip(self.seen.srtt_max)?;
+        let least = self.seen.min_rtt?;
+        Some(at_loss - least < RANDOM_SHARE * (most - least))
+    }
+
     /// Whether what was carried is what the path can carry: it is if congestion control is the
     /// limit, a queue stands, and a twin whose path is that slow shows the same.
     fn is_full(&mut self, draft: &Draft) -> bool {
@@ -330,10 +340,7 @@ impl Search<'_> {
         let rate = seen.goodput_bps() * wire;
         let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
         let queue = seen.queue_time().unwrap_or(0.0);
-        let at_loss = seen.srtt_at_loss.zip(seen.srtt_max).zip(seen.min_rtt);
-        // A queue that overflows is full when it does.
-        let is_random =
-            at_loss.is_some_and(|((at_loss, most), least)| at_loss - least < 0.6 * (most - least));
+        let is_random = self.loses_at_random() == Some(true);
         let loses = seen.lost_share > 0.0;
         let congested = seen.congestion_share.unwrap_or(0.0);
         let shut = seen.window_shut_share.unwrap_or(0.0);

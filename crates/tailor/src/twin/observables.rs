@@ -7,7 +7,7 @@ use base::{FlowSample, Fraction, Limit};
 use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
-use super::arriving::{Crest, arrivals, crest, interval, swing};
+use super::arriving::{Crest, arrivals, crest, interval, swing, train};
 use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
@@ -89,6 +89,8 @@ pub struct Observables {
     pub window_pkts: Option<f64>,
     /// How densely data arrives at most.
     pub crest: Option<Crest>,
+    /// The same over as long a time as trains last.
+    pub train: Option<Crest>,
     /// The fastest that BBR sent, in bit/s of payload: no train is denser. `None` of another
     /// congestion control.
     pub bbr_pace_bps: Option<f64>,
@@ -152,6 +154,8 @@ impl Observables {
         let mss = mss(sender.unwrap_or(main.here));
         let is_lossy = losses.share() > 0.0;
         let arrivals = arrivals(&look.close, (sender, receiver), (is_lossy, mss));
+        let crest = crest(&arrivals, mss, receiver.is_some());
+        let window_pkts = sender.and_then(window_pkts);
         Some(Self {
             span,
             here,
@@ -176,11 +180,11 @@ impl Observables {
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
-            window_pkts: sender.and_then(|sender| {
-                let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
-                percentile(values(sender, in_flight), WINDOW_SHARE)
-            }),
-            crest: crest(&arrivals, mss, receiver.is_some()),
+            window_pkts,
+            crest,
+            train: crest
+                .zip(window_pkts)
+                .map(|(crest, window)| train(&arrivals, crest, window, mss)),
             bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
@@ -313,6 +317,12 @@ impl Observables {
     pub fn queue_time(&self) -> Option<f64> {
         Some((self.srtt? - self.min_rtt?).max(0.0))
     }
+}
+
+/// See [`Observables::window_pkts`].
+fn window_pkts(sender: &Track) -> Option<f64> {
+    let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
+    percentile(values(sender, in_flight), WINDOW_SHARE)
 }
 
 fn bbr_pace_bps(sender: &Track) -> Option<f64> {
