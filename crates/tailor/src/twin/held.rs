@@ -64,7 +64,8 @@ impl Search<'_> {
         let carried = self.seen.goodput_bps() * wire;
         let train = self.seen.train;
         let crest = train.map(|train| (train.rate() * wire).max(carried));
-        let is_long = train.is_some_and(|train| train.segments >= LONG_SEGMENTS);
+        let is_long =
+            train.is_some_and(|train| train.segments >= LONG_SEGMENTS && !self.seen.is_pace(train));
         let steps = match (is_long, self.seen.lost_share > 0.0) {
             (true, _) => &LONG_STEPS[..],
             (false, true) => &LOSSY_STEPS[..],

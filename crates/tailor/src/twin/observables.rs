@@ -282,13 +282,16 @@ impl Observables {
             .transport_share
             .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        // Behind a link BBR probes with a quarter more than arrives.
-        let is_pace = self
-            .bbr_pace_bps
-            .is_some_and(|pace| crest.rate() >= BBR_PACE_SHARE * pace);
-        let is_given = is_program || is_pace;
+        let is_given = is_program || self.is_pace(crest);
         let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_given;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
+    }
+
+    /// Whether trains are as dense as BBR sends them: behind a link it probes with a quarter more
+    /// than arrives.
+    pub(super) fn is_pace(&self, train: Crest) -> bool {
+        self.bbr_pace_bps
+            .is_some_and(|pace| train.rate() >= BBR_PACE_SHARE * pace)
     }
 
     /// Whether data arrives without pauses, as behind a link that is never idle.

@@ -82,6 +82,23 @@ fn the_pace_of_bbr_is_no_rate_of_the_link() {
     assert!(seen.link_bps().is_none_or(|bps| bps > 45e6), "{seen:?}");
 }
 
+/// Nor is it where a program keeps more than its send buffer in flight, in long trains.
+#[test]
+fn nor_is_it_where_trains_are_long() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    let mut trial = fault.trial();
+    let bbr = KnobValue::Name("bbr".into());
+    trial.client.settings.insert("congestion", bbr);
+    let rate = base::Rate::from_bits_per_second(200_000_000);
+    let queue = base::QueueLimit::Packets(700);
+    trial.path = lab::PathSpec::emulated(rate, Duration::from_millis(40), queue);
+    let (share, room_bytes) = (6000, 65_536);
+    trial.client.held = Some(Held { share, room_bytes });
+    let look = look_at_trial(&trial, fault.warm_up);
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    assert_near("rate", twin.path_range().value, 200e6, 0.15);
+}
+
 #[test]
 fn settings_of_both_ends_are_those_that_were_seen() {
     let twin = twin_of("rcvbuf-locked");
