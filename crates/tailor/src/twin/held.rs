@@ -1,10 +1,11 @@
-//! Fits what a program keeps in a send buffer of a fixed size.
+//! Fits what a program keeps in a send buffer that does not grow.
 //!
 //! How much of it is in flight depends on how the program writes and waits: a write that has begun
 //! may exceed it, and who waits until there is room leaves a part of it empty. The program of a
 //! twin keeps the share of it with which it carries what was seen, and waits for as much room as
 //! makes the trains that were seen. They tell how fast the path is, which its buffer never fills.
 
+use base::KnobValue;
 use base::settings::Held;
 
 use super::draft::Draft;
@@ -47,12 +48,11 @@ const SHARE_MAX: f64 = 100_000.0;
 const RUNS: f64 = 60.0;
 
 impl Search<'_> {
-    /// Whether a program fits that keeps a send buffer of a fixed size full, on paths that are
+    /// Whether a program fits that keeps a send buffer full which does not grow, on paths that are
     /// tried with it.
     pub(super) fn holds_buffer(&mut self, draft: &Draft) -> bool {
-        let settings = draft.hosts.settings(self.seen.sender());
         let costs = RUNS * (self.events_in(self.times_of(draft)) + RUN_COSTS);
-        let is_held = settings.contains_key("sndbuf") && self.seen.fills_buffer;
+        let is_held = self.has_last_size(draft) && self.seen.fills_buffer;
         let Some(share) = self
             .seen
             .held
@@ -109,6 +109,19 @@ impl Search<'_> {
         let most = rates.iter().copied().fold(rate, f64::max);
         self.is_rate_known = self.link_bps.is_some() || is_long || self.is_below(most);
         true
+    }
+
+    /// Whether the send buffer does not grow: its program has set it, or it is as large as the
+    /// host lets it become.
+    fn has_last_size(&self, draft: &Draft) -> bool {
+        let settings = draft.hosts.settings(self.seen.sender());
+        let is_most = match settings.get("net.ipv4.tcp_wmem") {
+            Some(KnobValue::Triple([_, _, most])) => {
+                self.seen.buffer_bytes.is_some_and(|bytes| bytes >= *most)
+            }
+            _ => false,
+        };
+        settings.contains_key("sndbuf") || is_most
     }
 
     /// Tries the mean of the rates, with what the best has beside it.

@@ -107,6 +107,8 @@ pub struct Observables {
     pub fills_buffer: bool,
     /// What the sender's program keeps written and not acknowledged, as a share of its send buffer.
     pub held: Option<f64>,
+    /// That buffer at the end of the look, in bytes.
+    pub buffer_bytes: Option<u64>,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -191,6 +193,8 @@ impl Observables {
             transport_share: shares.map(|shares| transport_share(shares, sender)),
             fills_buffer: sender.is_some_and(fills_buffer),
             held: sender.and_then(held),
+            buffer_bytes: sender
+                .and_then(|track| track.samples.last()?.sndbuf_bytes.map(u64::from)),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),

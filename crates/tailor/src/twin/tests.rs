@@ -217,8 +217,10 @@ fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
 /// whose writes are long exceeds it; what lifting its size gives is known all the same.
 #[test]
 fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
-    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
-    for held in [640, 1000, 2000, 4000] {
+    let lift = tweak(End::Client, "buf_lock", "0");
+    let raise = tweak(End::Client, "net.ipv4.tcp_wmem", "4096 16384 4194304");
+    let check = |fault: &str, held: u32, tweak: &Tweak, on_new: bool| {
+        let fault = lab::find_fault(fault).expect("a row of the table");
         let mut trial = fault.trial();
         trial.client.held = Some(Held {
             share: held,
@@ -226,17 +228,23 @@ fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
         });
         let look = look_at_trial(&trial, fault.warm_up);
         let twin = Twin::of(&look, place(&look)).expect("enough was seen");
-        let check = twin.self_check();
-        assert!(check.holds(), "{held}: {check:?}");
-        let tweaks = [tweak(End::Client, "buf_lock", "0")];
-        let told = twin.predict(&tweaks, Objective::Goodput, (false, TIMING));
+        let self_check = twin.self_check();
+        assert!(self_check.holds(), "{held}: {self_check:?}");
+        let tweaks = core::slice::from_ref(tweak);
+        let told = twin.predict(tweaks, Objective::Goodput, (on_new, TIMING));
         let (known, _) = Twin::given(&trial, TIMING).expect("a trial");
-        let known = known.predict(&tweaks, Objective::Goodput, (false, TIMING));
+        let known = known.predict(tweaks, Objective::Goodput, (on_new, TIMING));
         let bps = |prediction: Result<Prediction, CannotKnow>| {
             let prediction = prediction.unwrap_or_else(|why| panic!("{held}: {why}"));
             prediction.goodput_bps.expect("a stream").value
         };
         assert_near(&format!("{held}"), bps(told), bps(known), 0.25);
+    };
+    for held in [640, 1000, 2000, 4000] {
+        check("sndbuf-locked", held, &lift, false);
+    }
+    for held in [640, 1000, 4000] {
+        check("tcp-wmem-max-cap", held, &raise, true);
     }
 }
 
