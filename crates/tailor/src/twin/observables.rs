@@ -171,12 +171,7 @@ impl Observables {
             srtt: rtts.at(0.5),
             srtt_high: rtts.at(0.9),
             srtt_max: rtts.at(1.0),
-            rttvar: percentile(
-                values(sender.unwrap_or(main.here), |s| {
-                    s.rttvar.map(|time| time.as_secs_f64())
-                }),
-                0.5,
-            ),
+            rttvar: rttvar(sender.unwrap_or(main.here)),
             lost_share: losses.share(),
             lost_of: losses.segments,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
@@ -324,6 +319,12 @@ impl Observables {
     pub fn queue_time(&self) -> Option<f64> {
         Some((self.srtt? - self.min_rtt?).max(0.0))
     }
+}
+
+/// See [`Observables::rttvar`].
+fn rttvar(track: &Track) -> Option<f64> {
+    let deviation = |s: &FlowSample| s.rttvar.map(|time| time.as_secs_f64());
+    percentile(values(track, deviation), 0.5)
 }
 
 /// See [`Observables::window_pkts`].
