@@ -193,6 +193,17 @@ pub enum Completion {
     Winsock,
 }
 
+/// What a program keeps in its send buffer. A write that has begun may exceed the buffer of Linux,
+/// and who asks for room before each write leaves a part of it empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Most payload that is written and not acknowledged, in 1/1000 of the buffer's size, whatever
+    /// memory it takes.
+    pub share: u32,
+    /// Room below which it writes nothing, in bytes.
+    pub room_bytes: u32,
+}
+
 /// Settings of the sending side's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendMemory {
@@ -204,6 +215,9 @@ pub struct SendMemory {
     pub completion: Completion,
     /// Most payload that is sent and not acknowledged (`NetBurner` `SetSocketUnackBuffers`).
     pub unacked_budget: Option<u32>,
+    /// What the program keeps there: of Linux, where that depends on how the program writes.
+    /// `None`: as the rules of `completion` have it.
+    pub held: Option<Held>,
     /// Unsent bytes above which the application is not asked for more (`TCP_NOTSENT_LOWAT`).
     pub notsent_lowat: Option<u32>,
     /// `FreeBSD`'s rule grows the buffer by its low-water mark earlier (`sendbuf_auto_lowat`).

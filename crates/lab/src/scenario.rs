@@ -494,6 +494,7 @@ fn read_host(reader: &mut Reader<'_>, host: &str) -> HostSpec {
         settings,
         profile,
         cost_per_segment: cost.unwrap_or_default(),
+        held: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use base::settings::Held;
 use base::{Bytes, Fraction, KnobValue, QueueLimit, Rate};
 use link::{LinkSpec, Loss};
 use serde::{Deserialize, Serialize};
@@ -148,6 +149,8 @@ pub struct HostSpec {
     /// Processing time of each segment sent or received, one after the other, beside the link's: a
     /// slow device. In virtual time only; zero for none.
     pub cost_per_segment: Duration,
+    /// What its programs keep in their send buffers. In virtual time only.
+    pub held: Option<Held>,
 }
 
 /// Which end of the path.

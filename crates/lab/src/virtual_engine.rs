@@ -267,7 +267,7 @@ impl Virtual {
                 Some(name) => profile::find(name).expect("scenarios name known profiles"),
                 None => (self.profile)(),
             };
-            Machine::new(profile, path.mtu)
+            Machine::new(profile, path.mtu).holding(trial.host(end).held)
         });
         let mut caveats = Vec::new();
         // What a program asks of its socket wins over what its host gives all of them.

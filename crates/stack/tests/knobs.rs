@@ -174,7 +174,12 @@ fn what_is_read_can_be_set() {
     }
 }
 
-/// Every field of the settings has a knob; what has none would be named here.
+/// Fields that no knob sets.
+const WITHOUT_KNOB: &[&str] = &[
+    "send.held", // of a program, which only `lab::HostSpec` has
+];
+
+/// Every field of the settings has a knob but for these.
 #[test]
 fn every_setting_is_reached_by_a_knob() {
     let mut reached = BTreeSet::new();
@@ -193,7 +198,7 @@ fn every_setting_is_reached_by_a_knob() {
         }
     }
     let unreachable: Vec<&String> = all.difference(&reached).collect();
-    assert!(unreachable.is_empty(), "{unreachable:#?}");
+    assert_eq!(unreachable, WITHOUT_KNOB);
     assert!(all.len() > 80, "{all:#?}");
 }
 

@@ -8,6 +8,7 @@ mod arriving;
 mod check;
 mod draft;
 mod fitting;
+mod held;
 mod hosts;
 mod observables;
 mod parallel;
@@ -225,6 +226,7 @@ impl Twin {
             loss: [0.0; 2],
             mtu: mtu(&seen),
             hosts,
+            held: [None; 2],
             workload,
             path: None,
         };

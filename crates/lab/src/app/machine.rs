@@ -4,6 +4,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use base::settings::Held;
 use base::{Bytes, KnobValue, Scope, find_knob};
 use stack::HostConfig;
 use stack::profile::Profile;
@@ -36,6 +37,13 @@ impl Machine {
             quickack: None,
             corks: false,
         }
+    }
+
+    /// Has its programs keep so much in their send buffers.
+    #[must_use]
+    pub const fn holding(mut self, held: Option<Held>) -> Self {
+        self.profile.settings.send.held = held;
+        self
     }
 
     /// Whether a knob acts on more than single sockets.

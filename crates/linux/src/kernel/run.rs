@@ -95,6 +95,7 @@ impl RealTime {
         }
         let seen = observe(&session, &schedule, progress)?;
         caveats.extend(other_costs(trial));
+        caveats.extend(other_programs(trial));
         caveats.extend(session.path.caveats()?);
         caveats.extend(seen.load);
         caveats.extend(seen.busy);
@@ -446,6 +447,16 @@ fn other_costs(trial: &Trial) -> Option<Caveat> {
     costs.then(|| Caveat::SettingNotApplied {
         knob: "cost_per_segment".into(),
         why: "only virtual time has slow hosts; `--engine virtual` has them".into(),
+    })
+}
+
+/// A program fills its buffer as it writes.
+fn other_programs(trial: &Trial) -> Option<Caveat> {
+    let hosts = [&trial.client, &trial.server];
+    let is_held = hosts.iter().any(|host| host.held.is_some());
+    is_held.then(|| Caveat::SettingNotApplied {
+        knob: "held".into(),
+        why: "only in virtual time do programs keep a given share of their send buffers".into(),
     })
 }
 

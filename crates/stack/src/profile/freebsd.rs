@@ -136,6 +136,7 @@ const fn send_memory() -> SendMemory {
         accounting: Accounting::Payload,
         completion: Completion::Bsd,
         unacked_budget: None,
+        held: None,
         notsent_lowat: None,
         auto_lowat: false, // FB14
     }

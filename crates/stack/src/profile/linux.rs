@@ -177,6 +177,7 @@ const fn send(version: LinuxVersion) -> SendMemory {
         },
         completion: Completion::Linux, // rule 5.2
         unacked_budget: None,
+        held: None,
         notsent_lowat: None, // net.ipv4.tcp_notsent_lowat 4294967295
         auto_lowat: false,
     }

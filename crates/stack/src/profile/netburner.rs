@@ -56,6 +56,7 @@ fn with_buffers(buffers: u32, connections_max: u32) -> Profile {
                 accounting,
                 completion: Completion::Bsd, // NB36
                 unacked_budget: Some(bytes), // NB23
+                held: None,
                 notsent_lowat: None,
                 auto_lowat: false,
             },

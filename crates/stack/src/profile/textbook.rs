@@ -33,6 +33,7 @@ pub fn textbook() -> Profile {
                 accounting: Accounting::Payload,
                 completion: Completion::Bsd,
                 unacked_budget: None,
+                held: None,
                 notsent_lowat: None,
                 auto_lowat: false,
             },

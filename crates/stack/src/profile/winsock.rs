@@ -36,6 +36,7 @@ pub fn winsock() -> Profile {
                 accounting: Accounting::Payload,
                 completion: Completion::Winsock, // WS13 to WS16
                 unacked_budget: None,
+                held: None,
                 notsent_lowat: None,
                 auto_lowat: false,
             },

@@ -85,7 +85,10 @@ impl Sender {
             };
         }
         let (taken, pause) = match self.settings.send.completion {
-            Completion::Linux => self.write_packets(source, total, flags.urgent, progress, sizes),
+            Completion::Linux => {
+                let room = self.held_room(progress).unwrap_or(total);
+                self.write_packets(source, total.min(room), flags.urgent, progress, sizes)
+            }
             Completion::Bsd => {
                 let room = self.room(total, progress);
                 (self.write_stream(source, total.min(room)), None)
@@ -209,9 +212,26 @@ impl Sender {
         (total - left, None)
     }
 
+    /// Whether a program that keeps a share of its buffer writes now: all of it may be less than
+    /// what it waits for.
+    fn has_held_room(&self, progress: &Progress) -> bool {
+        let least = self.settings.send.held.map_or(0, |held| held.room_bytes);
+        let room = self.held_room(progress).unwrap_or(u64::MAX);
+        room >= u64::from(least) || self.outstanding_bytes(progress) == 0
+    }
+
     /// Whether Linux lets a writer start a packet (`sk_stream_memory_free`).
     fn may_start_packet(&self, progress: &Progress) -> bool {
-        self.queued_bytes(progress) < self.size.bytes() && self.is_below_lowat(1, progress)
+        let is_held = self.settings.send.held.is_some();
+        let has_memory = is_held || self.queued_bytes(progress) < self.size.bytes();
+        has_memory && self.is_below_lowat(1, progress)
+    }
+
+    /// Bytes that a program writes now which keeps a share of its buffer.
+    fn held_room(&self, progress: &Progress) -> Option<u64> {
+        let share = self.settings.send.held?.share;
+        let most = self.size.bytes() * u64::from(share) / 1000;
+        Some(most.saturating_sub(self.outstanding_bytes(progress)))
     }
 
     /// Whether `factor` times the unsent bytes are below the low-water mark.
@@ -298,7 +318,10 @@ impl Sender {
             Completion::Linux => {
                 let queued = self.queued_bytes(progress);
                 let free = self.size.bytes().saturating_sub(queued);
-                free >= queued / 2 && queued < self.size.bytes() && self.is_below_lowat(2, progress)
+                free >= queued / 2
+                    && queued < self.size.bytes()
+                    && self.has_held_room(progress)
+                    && self.is_below_lowat(2, progress)
             }
             Completion::Bsd => self.room(u64::MAX, progress) > 0,
             Completion::Winsock => self.is_within_quota() && !self.has_too_many_sends(),

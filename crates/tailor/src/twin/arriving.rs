@@ -27,6 +27,10 @@ const PLATEAU_LONGER: f64 = 0.92;
 /// By how many segments the rate of a train is taken too large: of all trains one sees those that
 /// came a little too densely.
 const TRAIN_EXCESS_SEGMENTS: f64 = 0.6;
+/// The rate over twice the time is that of the same train where it falls short by no more.
+const TRAIN_LONGER: f64 = 0.9;
+/// A train is seen over this share of the packets in flight at most: over more, a pause is too.
+const TRAIN_SHARE: f64 = 0.5;
 /// Fewer segments are no train.
 const CREST_SEGMENTS_MIN: f64 = 6.0;
 /// The same of segments that are acknowledged, two at a time or more.
@@ -168,6 +172,29 @@ pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Optio
                 && longer.is_some_and(|longer| longer >= PLATEAU_LONGER * bps),
         })
     })
+}
+
+/// `crest` over the longest time in which trains last, where fewer segments that come by chance a
+/// little too densely make it too high. `window`: segments in flight.
+pub(super) fn train(points: &[(f64, f64)], crest: Crest, window: f64, mss: f64) -> Crest {
+    let longer = CREST_TIMES.into_iter().filter(|time| *time > crest.time);
+    let mut train = crest;
+    for time in longer {
+        let Some(bps) = reached(&rates_over(points, time), CREST_SHARE) else {
+            break;
+        };
+        let segments = bps / 8.0 * time / mss;
+        if segments > TRAIN_SHARE * window || bps < TRAIN_LONGER * train.bps {
+            break;
+        }
+        train = Crest {
+            bps,
+            time,
+            segments,
+            ..train
+        };
+    }
+    train
 }
 
 /// Rate reached in this share of the time.

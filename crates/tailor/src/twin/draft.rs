@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use base::settings::Held;
 use base::{Bytes, QueueLimit, Rate, Scope};
 use doctor::Place;
 use lab::app::LAB_PORT;
@@ -36,6 +37,8 @@ pub(super) struct Draft {
     pub(super) loss: [f64; 2],
     pub(super) mtu: u64,
     pub(super) hosts: Hosts,
+    /// What the programs of client and server keep in their send buffers.
+    pub(super) held: [Option<Held>; 2],
     pub(super) workload: Workload,
     /// In place of the numbers above, where the path was given and not fitted.
     pub(super) path: Option<PathSpec>,
@@ -110,13 +113,6 @@ impl Draft {
         }
     }
 
-    /// Has a program that moves bulk write so many bytes at a time.
-    pub(super) fn write_at_a_time(&mut self, bytes: u64) {
-        if let Workload::Bulk { write_size, .. } = &mut self.workload {
-            *write_size = Bytes(bytes);
-        }
-    }
-
     pub(super) fn trial(&self, seed: u64) -> Trial {
         let rate = Rate::from_bits_per_second(self.rate_bps.max(1.0) as u64);
         let queue = QueueLimit::Packets(self.queue_pkts.round().max(1.0) as u64);
@@ -128,14 +124,15 @@ impl Draft {
                 .with_losses(self.loss.map(fraction))
         };
         let path = self.path.clone().unwrap_or_else(fitted);
-        let host = |settings: &lab::Settings| HostSpec {
+        let host = |settings: &lab::Settings, held: Option<Held>| HostSpec {
             settings: settings.clone(),
+            held,
             ..HostSpec::default()
         };
         let trial = Trial {
             path,
-            client: host(&self.hosts.client),
-            server: host(&self.hosts.server),
+            client: host(&self.hosts.client, self.held[0]),
+            server: host(&self.hosts.server, self.held[1]),
             workload: self.workload.clone(),
             seed,
         };
@@ -159,6 +156,7 @@ impl Draft {
                 client: trial.client.settings.clone(),
                 server: trial.server.settings.clone(),
             },
+            held: [trial.client.held, trial.server.held],
             workload: trial.workload.clone(),
             path: Some(trial.path.clone()),
         }

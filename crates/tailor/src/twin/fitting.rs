@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{Bytes, KnobValue};
+use base::Bytes;
 use lab::{End, Workload};
 
 use super::draft::{Draft, Times};
@@ -13,8 +13,8 @@ use super::parallel::each;
 const SEEDS: [u64; 3] = [11, 12, 13];
 /// Packets of all runs, and what setting one up takes, as packets: less than
 /// a second, about.
-const PACKETS_MAX: f64 = 800_000.0;
-const RUN_COSTS: f64 = 1000.0;
+pub(super) const PACKETS_MAX: f64 = 800_000.0;
+pub(super) const RUN_COSTS: f64 = 1000.0;
 /// Small messages tell a slow path from hosts that have other work to do only by little, and few
 /// paths are slower than this; each factor of e below it has to be worth this many units.
 const SLOW_BPS: f64 = 100e6;
@@ -55,16 +55,6 @@ const STALL: f64 = 0.035;
 const TICK: f64 = 0.006;
 /// Write sizes of a program that writes at a pace.
 const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
-/// The same of one that writes all the time into a send buffer of a fixed size: the usual one
-/// first.
-const HELD_WRITE_SIZES: [u64; 2] = [65_536, 8192];
-/// ... on a path that is so many times as fast as what was carried, where its rate did not show.
-const HELD_RATE_FACTOR: f64 = 10.0;
-/// How often the size of the buffer is corrected, each time by this factor at most, and until it
-/// carries what was seen but for this share.
-const HELD_STEPS: usize = 4;
-const HELD_STEP: f64 = 3.0;
-const HELD_NEAR: f64 = 0.03;
 /// Queue sizes tried where blocks overflow a queue: samples between them do not show its length.
 const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
 /// A path is taken to be full where congestion control is the limit for this much of the time, so
@@ -73,12 +63,14 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
+/// Smoothed round-trip times are so far up when a queue overflows, as a share of their range.
+const RANDOM_SHARE: f64 = 0.6;
 /// Where packets are lost, a queue of this many can have dropped them.
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
 /// The rate of a link that trains show, and what it may be off by, as a share.
-const LINK_STEPS: [f64; 5] = [1.0, 0.95, 0.975, 1.025, 1.05];
+pub(super) const LINK_STEPS: [f64; 5] = [1.0, 0.95, 0.975, 1.025, 1.05];
 const LINK_NOISE: f64 = 0.03;
 const LINK_LOOSER: f64 = 5.0;
 /// To the time of a message, for which programs are woken.
@@ -104,12 +96,12 @@ pub(super) struct Fits {
     pub(super) runs: usize,
 }
 
-struct Search<'s> {
-    seen: &'s Observables,
+pub(super) struct Search<'s> {
+    pub(super) seen: &'s Observables,
     times: Times,
-    tried: Vec<Fitted>,
-    runs: usize,
-    seeds: usize,
+    pub(super) tried: Vec<Fitted>,
+    pub(super) runs: usize,
+    pub(super) seeds: usize,
     /// Packets of all runs so far, estimated.
     packets: f64,
     /// Drafts that are to be tried, with what they are worse by beforehand.
@@ -119,9 +111,9 @@ struct Search<'s> {
     /// Runs may take longer, since they are few.
     is_loose: bool,
     /// The rate of the link, where it showed and matters.
-    link_bps: Option<f64>,
+    pub(super) link_bps: Option<f64>,
     /// See [`Fits::is_rate_known`].
-    is_rate_known: bool,
+    pub(super) is_rate_known: bool,
 }
 
 /// Varies the path of `draft`; `None` where that would take too long.
@@ -147,9 +139,11 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     };
     let draft = search.with_rtt(draft);
     let draft = search.with_writes(draft);
-    let draft = search.with_held_buffer(draft);
     if search.is_full(&draft) {
         search.is_rate_known = true;
+        return search.found();
+    }
+    if search.holds_buffer(&draft) {
         return search.found();
     }
     if let Some(link) = search.link_bps {
@@ -186,7 +180,7 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
 }
 
 /// From what was carried upwards.
-fn rates(seen: &Observables) -> Vec<f64> {
+pub(super) fn rates(seen: &Observables) -> Vec<f64> {
     let wire = 1.0 + HEADERS_BYTES / seen.mss_bytes;
     let carried = seen.up.bps.max(seen.down.bps) * wire;
     let (step, most) = match seen.is_one_way() {
@@ -203,7 +197,7 @@ fn rates(seen: &Observables) -> Vec<f64> {
 }
 
 impl Search<'_> {
-    fn best(&self) -> Option<Fitted> {
+    pub(super) fn best(&self) -> Option<Fitted> {
         let best = self
             .tried
             .iter()
@@ -222,7 +216,7 @@ impl Search<'_> {
         !self.is_spent
     }
 
-    fn times_of(&self, draft: &Draft) -> Times {
+    pub(super) fn times_of(&self, draft: &Draft) -> Times {
         let events = self.seen.events_per_s();
         match self.is_loose {
             true => self.times.bounded_loosely(events, draft.rtt),
@@ -230,11 +224,11 @@ impl Search<'_> {
         }
     }
 
-    fn events_in(&self, times: Times) -> f64 {
+    pub(super) fn events_in(&self, times: Times) -> f64 {
         self.seen.events_per_s() * (times.warm_up + times.look).as_secs_f64()
     }
 
-    fn run(&self, draft: &Draft) -> Vec<Observables> {
+    pub(super) fn run(&self, draft: &Draft) -> Vec<Observables> {
         let times = self.times_of(draft);
         let from = (self.seen.here, self.seen.both_ends);
         let packets_max = self.events_in(times) * CARRIED_FACTOR + CARRIED_MIN;
@@ -298,6 +292,18 @@ impl Search<'_> {
         let of_link = self
             .link_bps
             .map_or(0.0, |link| ((rate / link).ln() / LINK_NOISE).powi(2));
+        let prior = match self.seen.is_small() {
+            true => ((SLOW_BPS / rate).ln().max(0.0) * SLOW_WEIGHT).powi(2),
+            false => of_link,
+        };
+        for draft in self.at_rate_with_queues(draft, rate).into_iter().flatten() {
+            self.try_one(draft, prior);
+        }
+    }
+
+    /// `draft` at another rate with the queue that it has there, and where packets were lost with
+    /// one that may have lost them.
+    pub(super) fn at_rate_with_queues(&self, draft: &Draft, rate: f64) -> [Option<Draft>; 2] {
         let mut draft = draft.at_rate(rate);
         let bdp = rate / 8.0 * draft.rtt / draft.mtu as f64;
         let stood = self
@@ -307,19 +313,23 @@ impl Search<'_> {
             .map_or(0.0, |(most, least)| {
                 (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
             });
-        let prior = match self.seen.is_small() {
-            true => ((SLOW_BPS / rate).ln().max(0.0) * SLOW_WEIGHT).powi(2),
-            false => of_link,
-        };
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
-        self.try_one(draft.clone(), prior);
         let may_overflow = stood > STOOD_MIN_PKTS && !self.seen.is_small();
-        if self.seen.lost_share > 0.0 && may_overflow {
+        let overflows = (self.seen.lost_share > 0.0 && may_overflow).then(|| Draft {
             // Perhaps the queue lost them, and nothing else.
-            draft.loss = [0.0; 2];
-            draft.queue_pkts = stood.max(2.0);
-            self.try_one(draft, prior);
-        }
+            loss: [0.0; 2],
+            queue_pkts: stood.max(2.0),
+            ..draft.clone()
+        });
+        [Some(draft), overflows]
+    }
+
+    /// Whether packets were lost where the queue was not full, as it is when it overflows; `None`
+    /// where none were lost before one's eyes.
+    pub(super) fn loses_at_random(&self) -> Option<bool> {
+        let (at_loss, most) = self.seen.srtt_at_loss.zip(self.seen.srtt_max)?;
+        let least = self.seen.min_rtt?;
+        Some(at_loss - least < RANDOM_SHARE * (most - least))
     }
 
     /// Whether what was carried is what the path can carry: it is if congestion control is the
@@ -330,10 +340,7 @@ impl Search<'_> {
         let rate = seen.goodput_bps() * wire;
         let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
         let queue = seen.queue_time().unwrap_or(0.0);
-        let at_loss = seen.srtt_at_loss.zip(seen.srtt_max).zip(seen.min_rtt);
-        // A queue that overflows is full when it does.
-        let is_random =
-            at_loss.is_some_and(|((at_loss, most), least)| at_loss - least < 0.6 * (most - least));
+        let is_random = self.loses_at_random() == Some(true);
         let loses = seen.lost_share > 0.0;
         let congested = seen.congestion_share.unwrap_or(0.0);
         let shut = seen.window_shut_share.unwrap_or(0.0);
@@ -377,12 +384,19 @@ impl Search<'_> {
         fits
     }
 
-    fn found(&self) -> Option<Fits> {
-        let best = self.best()?;
+    /// What fits nearly as well as the best.
+    pub(super) fn plausible(&self, best: &Fitted) -> Vec<&Fitted> {
         // Where even the best is far off, the units are too small for this connection.
         let limit = best.distance + PLAUSIBLE * (best.distance / GOOD_DISTANCE).max(1.0);
-        let plausible = self.tried.iter().filter(|fitted| fitted.distance <= limit);
-        let mut plausible: Vec<&Fitted> = plausible.collect();
+        let plausible = self.tried.iter();
+        plausible
+            .filter(|fitted| fitted.distance <= limit)
+            .collect()
+    }
+
+    fn found(&self) -> Option<Fits> {
+        let best = self.best()?;
+        let mut plausible = self.plausible(&best);
         plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
         let ends = [plausible.first(), plausible.last()];
         let mut others: Vec<Fitted> = Vec::new();
@@ -425,8 +439,7 @@ impl Search<'_> {
     }
 
     /// The mean of all rates that were tried, each with the weight of its likelihood.
-    fn try_mean(&mut self) {
-        let Some(best) = self.best() else { return };
+    pub(super) fn mean_rate(&self, best: &Fitted) -> f64 {
         let same = |fitted: &&Fitted| fitted.draft.loss == best.draft.loss;
         let weight = |fitted: &Fitted| ((best.distance - fitted.distance) / 2.0).exp();
         let tried = self.tried.iter().filter(same);
@@ -436,10 +449,19 @@ impl Search<'_> {
                 of + weight(fitted),
             )
         });
-        let rate = (sum / of).exp();
+        (sum / of).exp()
+    }
+
+    fn try_mean(&mut self) {
+        let Some(best) = self.best() else { return };
+        let rate = self.mean_rate(&best);
         self.try_rate(&best.draft, rate);
         self.run_all();
-        // It is no worse than the best, which is the best by chance.
+        self.prefer(rate, &best);
+    }
+
+    /// A mean that is no worse than the best, which is the best by chance, comes before it.
+    pub(super) fn prefer(&mut self, rate: f64, best: &Fitted) {
         let mut tried = self.tried.iter_mut().rev();
         let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
         if let Some(mean) = mean.filter(|mean| mean.distance <= best.distance + 1.0) {
@@ -469,54 +491,6 @@ impl Search<'_> {
         }
         self.run_all();
         self.best().map_or(draft, |best| best.draft)
-    }
-
-    /// How much of a send buffer of a fixed size is in flight depends on how its program writes and
-    /// waits: a write that has begun may exceed it, and who waits until there is room leaves a part
-    /// of it empty. The buffer of the twin, whose program does neither, has the size with which it
-    /// carries what was seen.
-    fn with_held_buffer(&mut self, draft: Draft) -> Draft {
-        let end = self.seen.sender();
-        let set = draft.hosts.settings(end).get("sndbuf");
-        let (Some(KnobValue::Number(bytes)), true) = (set, self.seen.fills_buffer) else {
-            return draft;
-        };
-        let carried = self.seen.goodput_bps();
-        let rate = self.link_bps.unwrap_or(carried * HELD_RATE_FACTOR);
-        let from = (self.seen.here, self.seen.both_ends);
-        let (mut best, mut nearest) = (draft.clone(), f64::INFINITY);
-        for size in HELD_WRITE_SIZES {
-            let mut bytes = *bytes as f64;
-            for _ in 0..HELD_STEPS {
-                let mut held = draft.at_rate(rate);
-                held.queue_pkts = (rate / 8.0 * held.rtt / held.mtu as f64).max(QUEUE_MIN_PKTS);
-                held.write_at_a_time(size);
-                held.hosts
-                    .of(end)
-                    .insert("sndbuf", KnobValue::Number(bytes as u64));
-                self.runs += 1;
-                let runs = held.run(SEEDS[0], self.times_of(&held), from, &[]);
-                let Some(twin) = runs.and_then(|runs| Some(runs.first()?.goodput_bps())) else {
-                    break;
-                };
-                let factor = carried / twin.max(1.0);
-                if factor.ln().abs() < nearest {
-                    nearest = factor.ln().abs();
-                    let hosts = held.hosts;
-                    let workload = held.workload;
-                    best = Draft {
-                        hosts,
-                        workload,
-                        ..draft.clone()
-                    };
-                }
-                if nearest <= HELD_NEAR {
-                    return best;
-                }
-                bytes *= factor.clamp(1.0 / HELD_STEP, HELD_STEP);
-            }
-        }
-        best
     }
 
     /// Other queues, where one was seen to fill.
@@ -581,7 +555,7 @@ impl Search<'_> {
 /// The distance whose likelihood is the mean of those of the runs. How the bursts of a flow came to
 /// lie, or where its losses fell, is chance, and seeds draw it: what was seen need be like one of
 /// the runs, not like their mean.
-fn likely(seen: &Observables, runs: &[Observables]) -> Option<f64> {
+pub(super) fn likely(seen: &Observables, runs: &[Observables]) -> Option<f64> {
     let distances: Vec<f64> = runs
         .iter()
         .filter_map(|run| distance(seen, core::slice::from_ref(run)))

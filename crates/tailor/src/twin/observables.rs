@@ -7,7 +7,7 @@ use base::{FlowSample, Fraction, Limit};
 use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
-use super::arriving::{Crest, arrivals, crest, interval, swing};
+use super::arriving::{Crest, arrivals, crest, interval, swing, train};
 use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
@@ -24,6 +24,8 @@ const WINDOW_FACTOR: f64 = 1.5;
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
 /// A program waits for room in its send buffer where that is the limit for this much of the time.
 const FULL_BUFFER_SHARE: f64 = 0.1;
+/// Quantile of what a program keeps in its send buffer that is taken for the most of it.
+const HELD_SHARE: f64 = 0.95;
 /// A receiver with unread data in this many of the samples is slow to read.
 pub(super) const UNREAD_SHARE: f64 = 0.9;
 /// Fewer samples of a connection tell no percentiles.
@@ -87,6 +89,8 @@ pub struct Observables {
     pub window_pkts: Option<f64>,
     /// How densely data arrives at most.
     pub crest: Option<Crest>,
+    /// The same over as long a time as trains last.
+    pub train: Option<Crest>,
     /// The fastest that BBR sent, in bit/s of payload: no train is denser. `None` of another
     /// congestion control.
     pub bbr_pace_bps: Option<f64>,
@@ -101,6 +105,10 @@ pub struct Observables {
     pub transport_share: Option<f64>,
     /// Whether the sender's program waits for room in its send buffer in most samples.
     pub fills_buffer: bool,
+    /// What the sender's program keeps written and not acknowledged, as a share of its send buffer.
+    pub held: Option<f64>,
+    /// That buffer at the end of the look, in bytes.
+    pub buffer_bytes: Option<u64>,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
     /// Share of the busy time in which the window of the receiver was shut.
@@ -148,6 +156,8 @@ impl Observables {
         let mss = mss(sender.unwrap_or(main.here));
         let is_lossy = losses.share() > 0.0;
         let arrivals = arrivals(&look.close, (sender, receiver), (is_lossy, mss));
+        let crest = crest(&arrivals, mss, receiver.is_some());
+        let window_pkts = sender.and_then(window_pkts);
         Some(Self {
             span,
             here,
@@ -161,27 +171,25 @@ impl Observables {
             srtt: rtts.at(0.5),
             srtt_high: rtts.at(0.9),
             srtt_max: rtts.at(1.0),
-            rttvar: percentile(
-                values(sender.unwrap_or(main.here), |s| {
-                    s.rttvar.map(|time| time.as_secs_f64())
-                }),
-                0.5,
-            ),
+            rttvar: rttvar(sender.unwrap_or(main.here)),
             lost_share: losses.share(),
             lost_of: losses.segments,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
-            window_pkts: sender.and_then(|sender| {
-                let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
-                percentile(values(sender, in_flight), WINDOW_SHARE)
-            }),
-            crest: crest(&arrivals, mss, receiver.is_some()),
+            window_pkts,
+            crest,
+            train: crest
+                .zip(window_pkts)
+                .map(|(crest, window)| train(&arrivals, crest, window, mss)),
             bbr_pace_bps: sender.and_then(bbr_pace_bps),
             swing: swing(&arrivals, min_rtt(&pairs)),
             busy_share: sender.and_then(busy_share),
             transport_share: shares.map(|shares| transport_share(shares, sender)),
             fills_buffer: sender.is_some_and(fills_buffer),
+            held: sender.and_then(held),
+            buffer_bytes: sender
+                .and_then(|track| track.samples.last()?.sndbuf_bytes.map(u64::from)),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -273,13 +281,16 @@ impl Observables {
             .transport_share
             .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        // Behind a link BBR probes with a quarter more than arrives.
-        let is_pace = self
-            .bbr_pace_bps
-            .is_some_and(|pace| crest.rate() >= BBR_PACE_SHARE * pace);
-        let is_given = is_program || is_pace;
+        let is_given = is_program || self.is_pace(crest);
         let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_given;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
+    }
+
+    /// Whether trains are as dense as BBR sends them: behind a link it probes with a quarter more
+    /// than arrives.
+    pub(super) fn is_pace(&self, train: Crest) -> bool {
+        self.bbr_pace_bps
+            .is_some_and(|pace| train.rate() >= BBR_PACE_SHARE * pace)
     }
 
     /// Whether data arrives without pauses, as behind a link that is never idle.
@@ -308,6 +319,18 @@ impl Observables {
     pub fn queue_time(&self) -> Option<f64> {
         Some((self.srtt? - self.min_rtt?).max(0.0))
     }
+}
+
+/// See [`Observables::rttvar`].
+fn rttvar(track: &Track) -> Option<f64> {
+    let deviation = |s: &FlowSample| s.rttvar.map(|time| time.as_secs_f64());
+    percentile(values(track, deviation), 0.5)
+}
+
+/// See [`Observables::window_pkts`].
+fn window_pkts(sender: &Track) -> Option<f64> {
+    let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
+    percentile(values(sender, in_flight), WINDOW_SHARE)
 }
 
 fn bbr_pace_bps(sender: &Track) -> Option<f64> {
@@ -571,6 +594,16 @@ fn fills_buffer(track: &Track) -> bool {
         .filter(|s| is_full(s) == Some(true))
         .count();
     full * 2 > track.samples.len()
+}
+
+/// See [`Observables::held`].
+fn held(track: &Track) -> Option<f64> {
+    let share = |s: &FlowSample| {
+        let sent = u64::from(s.unacked_pkts?) * u64::from(s.snd_mss_bytes?);
+        let bytes = sent + u64::from(s.notsent_bytes?);
+        Some(bytes as f64 / f64::from(s.sndbuf_bytes.filter(|bytes| *bytes > 0)?))
+    };
+    percentile(values(track, share), HELD_SHARE)
 }
 
 fn transport_share(shares: Shares, sender: Option<&Track>) -> f64 {

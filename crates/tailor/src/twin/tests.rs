@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::FlowSample;
+use base::settings::Held;
 
 use super::*;
 use crate::simulated::{Simulated, SimulatedError};
@@ -79,6 +80,23 @@ fn the_pace_of_bbr_is_no_rate_of_the_link() {
     let seen = Observables::of(&look, place(&look)).expect("enough was seen");
     assert!(seen.goodput_bps() < 20e6, "{}", seen.goodput_bps());
     assert!(seen.link_bps().is_none_or(|bps| bps > 45e6), "{seen:?}");
+}
+
+/// Nor is it where a program keeps more than its send buffer in flight, in long trains.
+#[test]
+fn nor_is_it_where_trains_are_long() {
+    let fault = lab::find_fault("sndbuf-locked").expect("a row of the table");
+    let mut trial = fault.trial();
+    let bbr = KnobValue::Name("bbr".into());
+    trial.client.settings.insert("congestion", bbr);
+    let rate = base::Rate::from_bits_per_second(200_000_000);
+    let queue = base::QueueLimit::Packets(700);
+    trial.path = lab::PathSpec::emulated(rate, Duration::from_millis(40), queue);
+    let (share, room_bytes) = (6000, 65_536);
+    trial.client.held = Some(Held { share, room_bytes });
+    let look = look_at_trial(&trial, fault.warm_up);
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    assert_near("rate", twin.path_range().value, 200e6, 0.15);
 }
 
 #[test]
@@ -192,6 +210,41 @@ fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
         let twin = Twin::of(&look, place(&look)).expect("enough was seen");
         let check = twin.self_check();
         assert!(check.holds(), "{size}: {check:?}");
+    }
+}
+
+/// A program that asks for room before each write leaves a part of its send buffer empty, and one
+/// whose writes are long exceeds it; what lifting its size gives is known all the same.
+#[test]
+fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
+    let lift = tweak(End::Client, "buf_lock", "0");
+    let raise = tweak(End::Client, "net.ipv4.tcp_wmem", "4096 16384 4194304");
+    let check = |fault: &str, held: u32, tweak: &Tweak, on_new: bool| {
+        let fault = lab::find_fault(fault).expect("a row of the table");
+        let mut trial = fault.trial();
+        trial.client.held = Some(Held {
+            share: held,
+            room_bytes: 8192,
+        });
+        let look = look_at_trial(&trial, fault.warm_up);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let self_check = twin.self_check();
+        assert!(self_check.holds(), "{held}: {self_check:?}");
+        let tweaks = core::slice::from_ref(tweak);
+        let told = twin.predict(tweaks, Objective::Goodput, (on_new, TIMING));
+        let (known, _) = Twin::given(&trial, TIMING).expect("a trial");
+        let known = known.predict(tweaks, Objective::Goodput, (on_new, TIMING));
+        let bps = |prediction: Result<Prediction, CannotKnow>| {
+            let prediction = prediction.unwrap_or_else(|why| panic!("{held}: {why}"));
+            prediction.goodput_bps.expect("a stream").value
+        };
+        assert_near(&format!("{held}"), bps(told), bps(known), 0.25);
+    };
+    for held in [640, 1000, 2000, 4000] {
+        check("sndbuf-locked", held, &lift, false);
+    }
+    for held in [640, 1000, 4000] {
+        check("tcp-wmem-max-cap", held, &raise, true);
     }
 }
 

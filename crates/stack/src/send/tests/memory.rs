@@ -1,6 +1,8 @@
 //! The send buffer: its size, what it is charged, and when a writer stops and goes on.
 
 use super::*;
+use base::settings::Held;
+
 use crate::send::memory::{Fill, Reach, fixed_bytes, freebsd_bytes, linux_segment_bytes};
 
 fn fixed(mut settings: SocketSettings, bytes: u32) -> SocketSettings {
@@ -136,6 +138,30 @@ fn b14_b15_writable_below_two_thirds() {
         assert!(bench.queued() <= threshold, "{} queued", bench.queued());
         assert!(!bench.is_woken(), "it is said once");
     }
+}
+
+/// A program that keeps a share of its buffer exceeds it as it does, and is woken when there is as
+/// much room as it waits for.
+#[test]
+fn a_program_keeps_the_share_of_its_buffer_that_it_is_given() {
+    let check = |(share, room_bytes): (u32, u32), kept: usize, [early, late]: [u64; 2]| {
+        let mut settings = fixed(no_delay(linux()), 40_000);
+        settings.send.held = Some(Held { share, room_bytes });
+        let mut bench = Bench::new(settings);
+        bench.cwnd = 1000;
+        bench.window = 1_000_000;
+        let outcome = bench.offer(500_000, WriteFlags::default());
+        assert_eq!(outcome.taken, kept, "{share}");
+        bench.send();
+        bench.ack(early);
+        assert!(!bench.is_woken(), "{share}");
+        bench.ack(late);
+        assert!(bench.is_woken(), "{share}");
+    };
+    check((500, 5000), 20_000, [4999, 5000]);
+    check((500, 20_001), 20_000, [19_999, 20_000]);
+    // Not before a third of the buffer is free.
+    check((5000, 2000), 200_000, [173_000, 185_000]);
 }
 
 #[test]
