@@ -256,7 +256,8 @@ impl MtuState {
             una,
             next,
         } = *report;
-        // RFC 5927 section 4.1: only what is in flight can have been too big; in Linux the next, too.
+        // RFC 5927 section 4.1: only what is in flight can have been too big; in Linux the next,
+        // too.
         if !self.discovery || quoted < una || quoted > next {
             return false;
         }

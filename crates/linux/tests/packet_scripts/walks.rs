@@ -134,7 +134,7 @@ const SETTINGS: Kind = Kind {
     name: "settings",
     script: settings::script,
     walks: 40,
-    different_max: 50,
+    different_max: 25,
 };
 /// Walks at once; they wait most of the time.
 const THREADS: usize = 48;

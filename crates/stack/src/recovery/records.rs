@@ -698,9 +698,9 @@ impl Scoreboard {
         flight.counted_below = una;
     }
 
-    /// Segments are at most `segment` bytes from now on: what left in larger ones is lost, and counts
-    /// in smaller ones when it is retransmitted (Linux `tcp_simple_retransmit`). Returns whether
-    /// there was any.
+    /// Segments are at most `segment` bytes from now on: what left in larger ones is lost, and
+    /// counts in smaller ones when it is retransmitted (Linux `tcp_simple_retransmit`). Returns
+    /// whether there was any.
     pub(super) fn mark_larger(&mut self, segment: u32) -> bool {
         let lost_before = self.lost_total;
         let mut at = self.una();

@@ -210,8 +210,8 @@ impl Connection {
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
-    /// RFC 8985 section 7.3: one segment of new data, or the last one again. Linux sends as many new
-    /// ones as the congestion window lets go, if they waited for company (`tcp_write_xmit`).
+    /// RFC 8985 section 7.3: one segment of new data, or the last one again. Linux sends as many
+    /// new ones as the congestion window lets go, if they waited for company (`tcp_write_xmit`).
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
         let segment = self.retransmit_mss();
         let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {

@@ -1,5 +1,5 @@
-//! A host with other settings than usual: a sender as in the other walks, or one over a path. On the
-//! way settings change, and routers report errors.
+//! A host with other settings than usual: a sender as in the other walks, or one over a path. On
+//! the way settings change, and routers report errors.
 
 use base::Rng;
 
