@@ -526,6 +526,11 @@ impl LossRecovery {
         self.board.retransmitted()
     }
 
+    /// Whether the retransmission of a timeout has yet to leave, which nothing counts against.
+    pub(crate) fn owes_timed_out(&self) -> bool {
+        self.forces_retransmission && self.state == CongestionState::Loss && self.timeouts > 0
+    }
+
     /// Degree of reordering: duplicates that do not mean a loss yet.
     pub(crate) fn reordering(&self) -> u32 {
         self.reordering
