@@ -409,7 +409,7 @@ impl Connection {
         };
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
-            self.send.flush();
+            self.send.push_once();
         }
         if outcome.lost > 0 {
             shared.tell(now, Some(self.socket.id()), || TraceEvent::Lost {

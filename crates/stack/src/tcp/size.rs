@@ -258,7 +258,11 @@ impl Connection {
         };
         if self.size.path.on_too_big(now, &report) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
-            self.output(now, shared);
+            match self.linux() {
+                // Nothing new leaves by it (`tcp_simple_retransmit`).
+                Some(_) => self.output_lost(now, shared),
+                None => self.output(now, shared),
+            }
         }
     }
 
