@@ -39,6 +39,7 @@ impl LossRecovery {
         self.enter_loss(now);
         self.probe.high = Mark::NONE;
         self.forces_retransmission = true;
+        self.owes_timed_out = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off(&self.settings.recovery);
         self.arm_retransmit(now);
