@@ -677,6 +677,10 @@ impl Connection {
 
     #[inline(never)]
     fn make_sack_option(&self) -> Option<SackBlocks> {
+        // Nothing of what came behind a gap is kept.
+        if self.is_forgotten() {
+            return None;
+        }
         let blocks = self.recv.sack_blocks(self.sack_blocks_max());
         let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
             .iter()
