@@ -642,7 +642,7 @@ impl Connection {
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 self.recv.current_window()
             }
-            State::SynReceived(_) => self.recv.current_window().next_multiple_of(1 << scale),
+            State::SynReceived(_) => self.recv.offer_left(1 << scale),
             _ => self.recv.offer_window(now),
         };
         Stamp {
