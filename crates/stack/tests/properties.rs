@@ -46,6 +46,9 @@ const REPAIR_MIN: Duration = Duration::from_secs(400);
 /// Settings that are changed while one connection lives, at most.
 const CHANGES_MAX: u64 = 20;
 
+/// Repairs without end, attempts answered late, and tiny segments both ways beyond the buffer.
+const FAILED_ONCE: [u64; 4] = [710_875, 5_000_876, 8_000_220, 8_002_707];
+
 /// Cases of an ordinary run.
 const CASES: u64 = 64;
 
@@ -82,6 +85,14 @@ fn every_byte_arrives_whatever_the_path_and_the_settings() {
         cases < CASES || drawn.iter().all(|count| *count > 0),
         "{drawn:?}"
     );
+}
+
+#[test]
+fn what_failed_once_holds() {
+    for seed in FAILED_ONCE {
+        let _replay = Replay(seed);
+        Case::new(seed).run();
+    }
 }
 
 /// A host that a trace listens to goes the long way with each segment; the short one, of segments

@@ -25,6 +25,8 @@ pub(super) struct Buffer {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
     bytes: u32,
+    /// The largest that it was: what came then stays where it is made smaller.
+    peak: u32,
     is_locked: bool,
     /// Unread bytes from which on the application is told of them.
     lowat: u32,
@@ -47,6 +49,7 @@ impl Buffer {
         let mut buffer = Self {
             settings: Arc::clone(settings),
             bytes: 0,
+            peak: 0,
             is_locked: false,
             lowat: 1,
             in_order: 0,
@@ -113,6 +116,7 @@ impl Buffer {
             let buffer = payload_bytes.max(1);
             self.bytes = (self.bytes / buffer).max(1) * buffer;
         }
+        self.peak = self.peak.max(self.bytes);
     }
 
     /// Payload and headers of a full segment.
@@ -270,6 +274,7 @@ impl Buffer {
         let grows = bytes > self.bytes && !self.is_tight;
         if grows {
             self.bytes = bytes;
+            self.peak = self.peak.max(bytes);
         }
         grows
     }
@@ -296,6 +301,10 @@ impl Buffer {
 
     pub(super) const fn bytes(&self) -> u32 {
         self.bytes
+    }
+
+    pub(super) const fn peak(&self) -> u32 {
+        self.peak
     }
 
     /// Memory in use, in order and behind gaps.

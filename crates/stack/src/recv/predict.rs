@@ -16,15 +16,19 @@ impl Receiver {
     /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes it
     /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
     /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
-    /// data takes, and given back in pages: what is unused of the last page is reserved.
+    /// data takes, and given back in pages: what is unused of the last page is reserved. Where data
+    /// goes both ways there is a new last page time and again; Linux bounds by nothing what tiny
+    /// segments take of these, we by a page.
     pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
         if !self.buffer.is_truesize() {
             return !self.has_out_of_order();
         }
         let charge = self.buffer.blocks_of(payload, segments).charge;
-        let used = u64::from(self.buffer.charged()) + sent;
+        let received = u64::from(self.buffer.charged());
+        let used = received + sent;
         let reserved = used.next_multiple_of(PAGE_BYTES) - used;
-        self.is_predicting && u64::from(charge) <= reserved
+        let most = u64::from(self.buffer.peak()) + PAGE_BYTES;
+        self.is_predicting && u64::from(charge) <= reserved && received <= most
     }
 
     /// The peer's window has another size, from which on the next segment is predicted anew.
