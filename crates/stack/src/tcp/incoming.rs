@@ -385,17 +385,16 @@ impl Connection {
         let ack = self.iss.offset(segment.ack, self.recovery.next());
         self.traffic.on_ack_received(now);
         let is_window_update = self.update_window(now, segment, ack, start);
+        if ack == una as i64 && segment.options.sack.is_none() && self.is_ack_of_nothing() {
+            self.on_ack_of_nothing();
+            return false;
+        }
         let blocks = self.sack_offsets(segment);
         if ack < una as i64 && blocks.is_empty() {
             return false;
         }
-        let was_silent = self.recovery.packets_out() == 0;
-        let is_nothing = was_silent
-            && blocks.is_empty()
-            && !self.size.is_probing()
-            && !self.recovery.awaits_probe_ack();
+        let is_nothing = blocks.is_empty() && self.is_ack_of_nothing();
         let outcome = if is_nothing {
-            // Whoever only receives has nothing that could be acknowledged.
             self.recovery.on_ack_of_nothing();
             AckOutcome::default()
         } else {
@@ -435,6 +434,29 @@ impl Connection {
             self.on_mtu_acked(self.recovery.una());
         }
         !is_nothing
+    }
+
+    /// Whether an ACK without SACK blocks has nothing to acknowledge: whoever only receives has
+    /// sent nothing.
+    #[inline]
+    fn is_ack_of_nothing(&self) -> bool {
+        self.recovery.packets_out() == 0
+            && !self.size.is_probing()
+            && !self.recovery.awaits_probe_ack()
+    }
+
+    /// All that an ACK does that acknowledges what was acknowledged, where nothing is in flight.
+    #[inline]
+    fn on_ack_of_nothing(&mut self) {
+        self.recovery.on_ack_of_nothing();
+        if self.recovery.wants_new_data() {
+            self.send.flush();
+        }
+        self.probes.on_answer();
+        if self.window.bytes() > 0 {
+            self.stall.end();
+        }
+        self.failures.on_answer();
     }
 
     /// Passes an acknowledgment to loss recovery.
@@ -573,7 +595,9 @@ impl Connection {
                 hurries,
                 pushes_acks,
                 timestamp_echo: echo,
-                timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
+                timestamp_rtt: echo
+                    .filter(|echo| self.recv.measures_echo(*echo))
+                    .and_then(|echo| self.echoed_rtt(now, echo)),
             },
             &env,
         );
@@ -591,6 +615,9 @@ impl Connection {
         let sequence_bytes = i64::from(segment.sequence_bytes());
         if sequence_bytes == 0 {
             return false;
+        }
+        if matches!(self.state, State::Established(_)) && !self.socket.is_orphan() {
+            return true;
         }
         let (next, end) = (
             self.recv.next() as i64,
