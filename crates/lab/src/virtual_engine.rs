@@ -323,9 +323,11 @@ impl VirtualRun {
             // A look comes with the first step that it is due by, be that the arrival of a packet.
             let look = self.course.next_look().as_nanos();
             let before_look = Instant::from_nanos(look.saturating_sub(1)).min(until);
-            if !self.world.leap(before_look) && !self.world.step(until) {
-                return;
-            }
+            steps += match self.world.leap_often(before_look, LOOK_STEPS - steps) {
+                0 if !self.world.step(until) => return,
+                0 => 1,
+                leaps => leaps,
+            };
             if self.course.is_due(self.world.now()) {
                 let queue_bytes = self.queue_bytes();
                 let Self { world, course, .. } = self;
@@ -333,7 +335,6 @@ impl VirtualRun {
                 let scene = scene(world, ends, &self.workload, queue_bytes);
                 course.look(world.now(), &scene);
             }
-            steps += 1;
             if steps == LOOK_STEPS {
                 steps = 0;
                 if stop.load(Ordering::Relaxed) {

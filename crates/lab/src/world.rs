@@ -315,33 +315,47 @@ impl<A: App> World<A> {
     /// # Panics
     /// As [`World::step`].
     pub fn leap(&mut self, until: Instant) -> bool {
-        let Some((at, mut member)) = self.net.agenda.pop_until(until) else {
-            return false;
-        };
-        assert!(at >= self.net.now, "{at:?} is before {:?}", self.net.now);
-        if at > self.net.now {
-            self.moves = 0;
-        }
-        self.net.now = at;
+        self.leap_often(until, 1) > 0
+    }
+
+    /// As [`World::leap`], up to `steps_max` times, until [`World::turns`] has changed; returns how
+    /// often.
+    ///
+    /// # Panics
+    /// As [`World::step`].
+    pub fn leap_often(&mut self, until: Instant, steps_max: u32) -> u32 {
+        let turns = self.turns;
+        let mut steps = 0;
         loop {
+            let at = self.net.agenda.next_at();
+            let now = self.net.now;
+            // What else is due at the same time belongs to the same step.
+            if steps == 0 || at > now {
+                let is_due = at <= until && at < Instant::MAX;
+                if !is_due || steps == steps_max || self.turns != turns {
+                    return steps;
+                }
+                assert!(at >= now, "{at:?} is before {now:?}");
+                if at > now {
+                    self.moves = 0;
+                }
+                self.net.now = at;
+                steps += 1;
+            }
             count_move(&mut self.moves, at);
-            match self.members[member] {
+            match self.members[self.net.agenda.pop_first()] {
                 Member::Link(link) => self.deliver(link),
                 Member::Node(node) => self.let_act(node),
             }
             while let Some((node, packet)) = self.net.returned.pop_front() {
                 self.arrive(node, packet);
             }
-            match self.net.agenda.pop_due(at) {
-                Some(next) => member = next,
-                None => return true,
-            }
         }
     }
 
     /// Runs until `until`, or until nothing is due any more.
     pub fn run(&mut self, until: Instant) {
-        while self.leap(until) {}
+        while self.leap_often(until, u32::MAX) > 0 {}
         while self.step(until) {}
     }
 
