@@ -107,22 +107,6 @@ impl Agenda {
         self.groups[group][member % GROUP] = key;
     }
 
-    /// The next member that is due by `until`, and when it is: the earliest of all. It has no
-    /// deadline from then on.
-    #[inline]
-    pub(crate) fn pop_until(&mut self, until: Instant) -> Option<(Instant, usize)> {
-        self.update();
-        let key = self.first;
-        let nanos = time_of(key);
-        if nanos > until.as_nanos() || nanos == NEVER {
-            return None;
-        }
-        let member = key as usize & ((1 << MEMBER_BITS) - 1);
-        self.changed = member / GROUP;
-        self.groups[member / GROUP][member % GROUP] = NONE;
-        Some((Instant::from_nanos(nanos), member))
-    }
-
     /// The earliest deadline of all; [`Instant::MAX`] where there is none.
     #[inline]
     pub(crate) fn next_at(&mut self) -> Instant {
@@ -133,7 +117,19 @@ impl Agenda {
     /// The next member that is due by `now`; it has no deadline from then on.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<usize> {
-        self.pop_until(now).map(|(_, member)| member)
+        let at = self.next_at();
+        (at <= now && at < Instant::MAX).then(|| self.pop_first())
+    }
+
+    /// The member with the earliest deadline of all, as [`Agenda::next_at`] told; it has no
+    /// deadline from then on.
+    #[inline]
+    pub(crate) fn pop_first(&mut self) -> usize {
+        debug_assert!(self.changed == NO_GROUP, "told before");
+        let member = self.first as usize & ((1 << MEMBER_BITS) - 1);
+        self.changed = member / GROUP;
+        self.groups[member / GROUP][member % GROUP] = NONE;
+        member
     }
 
     /// The deadline of `member`.
@@ -145,7 +141,13 @@ impl Agenda {
     /// Updates the tree for the changed group, if there is one.
     #[inline]
     fn update(&mut self) {
-        if self.changed != NO_GROUP {
+        if self.changed == NO_GROUP {
+            return;
+        }
+        if let [only] = &self.groups[..] {
+            self.changed = NO_GROUP;
+            self.first = first_of(only);
+        } else {
             self.update_tree();
         }
     }

@@ -248,6 +248,7 @@ impl Virtual {
             world.set_interface_rate(links.1, HOST_RATE);
         }
         let address = SocketAddr::new(path.addresses[1], LAB_PORT);
+        world.open_inlets();
         let stage = Stage {
             world,
             nodes,
@@ -316,9 +317,17 @@ impl VirtualRun {
         loop {
             // Only a program can end it.
             let turns_before = turns.replace(self.world.turns());
-            if turns_before != turns && self.has_ended() || !self.world.step(until) {
+            if turns_before != turns && self.has_ended() {
                 return;
             }
+            // A look comes with the first step that it is due by, be that the arrival of a packet.
+            let look = self.course.next_look().as_nanos();
+            let before_look = Instant::from_nanos(look.saturating_sub(1)).min(until);
+            steps += match self.world.leap_often(before_look, LOOK_STEPS - steps) {
+                0 if !self.world.step(until) => return,
+                0 => 1,
+                leaps => leaps,
+            };
             if self.course.is_due(self.world.now()) {
                 let queue_bytes = self.queue_bytes();
                 let Self { world, course, .. } = self;
@@ -326,7 +335,6 @@ impl VirtualRun {
                 let scene = scene(world, ends, &self.workload, queue_bytes);
                 course.look(world.now(), &scene);
             }
-            steps += 1;
             if steps == LOOK_STEPS {
                 steps = 0;
                 if stop.load(Ordering::Relaxed) {

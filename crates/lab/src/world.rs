@@ -12,6 +12,7 @@ mod audit;
 mod capture;
 mod check;
 mod hop;
+mod intake;
 mod limits;
 mod net;
 mod parcel;
@@ -34,11 +35,12 @@ use crate::app::{App, HostCosts};
 use audit::Audit;
 pub use capture::Capture;
 use hop::Hop;
+use intake::Intake;
 pub use limits::LimitTimes;
 use net::Net;
 use parcel::Parcel;
 use routes::Routes;
-use station::{Arrival, Station};
+use station::Station;
 pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
 
@@ -104,15 +106,17 @@ impl<A: App> World<A> {
 
     /// Adds a host with these processing times.
     pub fn add_host(&mut self, config: HostConfig, costs: HostCosts) -> NodeId {
-        self.add_node(Some(Box::new(Station::new(Host::new(config), costs))))
+        let station = Station::new(Host::new(config), costs);
+        self.add_node(Some(Box::new(station)), costs)
     }
 
     /// Adds a router, which forwards at once.
     pub fn add_router(&mut self) -> NodeId {
-        self.add_node(None)
+        self.add_node(None, HostCosts::NONE)
     }
 
-    fn add_node(&mut self, station: Option<Box<Station<A>>>) -> NodeId {
+    fn add_node(&mut self, station: Option<Box<Station<A>>>, costs: HostCosts) -> NodeId {
+        self.net.intakes.push(Intake::new(costs.receive()));
         let node = self.nodes.len();
         let member = self.join(Member::Node(node));
         self.nodes.push(Node {
@@ -158,6 +162,34 @@ impl<A: App> World<A> {
     /// Shows every packet that passes this point of the link to `tap`.
     pub fn add_tap(&mut self, link: LinkId, point: TapPoint, tap: Box<dyn Tap>) {
         self.net.hops[link.0].taps.push((point, tap));
+        self.close_inlet(link.0);
+    }
+
+    /// Leaves packets in the last link to a host until the host takes them in, where that takes
+    /// time, only one link leads there and nobody watches it. The same happens at the same times,
+    /// with fewer steps of [`World::leap`].
+    pub fn open_inlets(&mut self) {
+        for node in 0..self.nodes.len() {
+            let mut links = (0..self.net.hops.len()).filter(|link| self.net.hops[*link].to == node);
+            let (Some(link), None) = (links.next(), links.next()) else {
+                continue;
+            };
+            let (intake, hop) = (&mut self.net.intakes[node], &mut self.net.hops[link]);
+            if intake.takes_time(1) && hop.taps.is_empty() && hop.link.poll_timeout().is_none() {
+                intake.inlet = Some(link);
+                hop.inlet_of = Some(self.nodes[node].member);
+            }
+        }
+    }
+
+    /// Packets leave this link when they arrive from now on.
+    fn close_inlet(&mut self, link: usize) {
+        self.net.take_arrived(self.net.hops[link].to);
+        let hop = &mut self.net.hops[link];
+        if hop.inlet_of.take().is_some() {
+            self.net.intakes[hop.to].inlet = None;
+            self.net.agenda.set(hop.member, hop.link.poll_timeout());
+        }
     }
 
     /// Reports events inside a host to `trace` from now on.
@@ -251,6 +283,7 @@ impl<A: App> World<A> {
 
     /// Counters of a link until now.
     pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
+        self.settle_arrivals();
         let hop = &mut self.net.hops[link.0];
         hop.link.advance(self.net.now);
         hop.link.stats()
@@ -263,32 +296,66 @@ impl<A: App> World<A> {
     /// Where time would go back or does not move on at all: a bug of a host, a link or a program,
     /// or a path that takes no time.
     pub fn step(&mut self, until: Instant) -> bool {
-        let Some((at, mut member)) = self.net.agenda.pop_until(until) else {
-            return false;
-        };
-        assert!(at >= self.net.now, "{at:?} is before {:?}", self.net.now);
-        if at > self.net.now {
-            self.moves = 0;
+        if self.net.next_arrival() <= self.net.now {
+            self.settle_arrivals();
         }
-        self.net.now = at;
+        let arrival = self.net.next_arrival();
+        if arrival > until || arrival == Instant::MAX || arrival >= self.net.agenda.next_at() {
+            return self.leap(until);
+        }
+        self.moves = 0;
+        self.net.now = arrival;
+        self.settle_arrivals();
+        true
+    }
+
+    /// As [`World::step`], but does not stop where nothing happens but that packets arrive at a
+    /// host and wait ([`World::open_inlets`]).
+    ///
+    /// # Panics
+    /// As [`World::step`].
+    pub fn leap(&mut self, until: Instant) -> bool {
+        self.leap_often(until, 1) > 0
+    }
+
+    /// As [`World::leap`], up to `steps_max` times, until [`World::turns`] has changed; returns how
+    /// often.
+    ///
+    /// # Panics
+    /// As [`World::step`].
+    pub fn leap_often(&mut self, until: Instant, steps_max: u32) -> u32 {
+        let turns = self.turns;
+        let mut steps = 0;
         loop {
+            let at = self.net.agenda.next_at();
+            let now = self.net.now;
+            // What else is due at the same time belongs to the same step.
+            if steps == 0 || at > now {
+                let is_due = at <= until && at < Instant::MAX;
+                if !is_due || steps == steps_max || self.turns != turns {
+                    return steps;
+                }
+                assert!(at >= now, "{at:?} is before {now:?}");
+                if at > now {
+                    self.moves = 0;
+                }
+                self.net.now = at;
+                steps += 1;
+            }
             count_move(&mut self.moves, at);
-            match self.members[member] {
+            match self.members[self.net.agenda.pop_first()] {
                 Member::Link(link) => self.deliver(link),
                 Member::Node(node) => self.let_act(node),
             }
             while let Some((node, packet)) = self.net.returned.pop_front() {
                 self.arrive(node, packet);
             }
-            match self.net.agenda.pop_due(at) {
-                Some(next) => member = next,
-                None => return true,
-            }
         }
     }
 
     /// Runs until `until`, or until nothing is due any more.
     pub fn run(&mut self, until: Instant) {
+        while self.leap_often(until, u32::MAX) > 0 {}
         while self.step(until) {}
     }
 
@@ -343,6 +410,13 @@ impl<A: App> World<A> {
         self.net.agenda.set(hop.member, hop.link.poll_timeout());
     }
 
+    /// Takes what has arrived by now out of the links in which it stayed.
+    fn settle_arrivals(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.net.take_arrived(node);
+        }
+    }
+
     /// Handles a packet that arrives at a node.
     fn arrive(&mut self, node: usize, packet: Parcel) {
         let net = &mut self.net;
@@ -354,15 +428,17 @@ impl<A: App> World<A> {
         let Some(station) = station else {
             return net.forward(routes, packet);
         };
+        net.take_arrived(node);
         net.counts.received += u64::from(packet.segments());
-        match station.take_in(net.now, packet, &mut net.parcels) {
-            Arrival::Handled => {
-                net.transmit(node, routes, station);
-                // Its program hears of it when everybody has delivered what is due now.
-                net.agenda.set(*member, Some(net.now));
-            }
-            Arrival::Waits(until) => net.agenda.hasten(*member, until),
+        let intake = &mut net.intakes[node];
+        if intake.takes_time(packet.segments()) {
+            intake.handle_packet(net.now, packet);
+            return net.agenda.hasten(*member, intake.turn());
         }
+        net.parcels.unpack(net.now, packet, &mut station.host);
+        net.transmit(node, routes, station);
+        // Its program hears of it when everybody has delivered what is due now.
+        net.agenda.set(*member, Some(net.now));
     }
 
     /// Handles everything due on a host, and lets its program run.
@@ -376,7 +452,7 @@ impl<A: App> World<A> {
         let station = station.as_mut().expect("routers have no deadlines");
         let now = net.now;
         let mut handled = false;
-        while station.handle_next(now, &mut net.parcels) {
+        while net.hand_in(node, station) || station.handle_timeout(now) {
             net.transmit(node, routes, station);
             handled = true;
         }
@@ -395,7 +471,8 @@ impl<A: App> World<A> {
             count_move(&mut self.moves, now);
         }
         station.watch(now);
-        net.agenda.set(*member, station.deadline());
+        let deadline = station.deadline(net.intakes[node].turn());
+        net.agenda.set(*member, deadline);
     }
 }
 

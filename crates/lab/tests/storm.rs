@@ -14,11 +14,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use base::{Bytes, Fraction, Instant, KnobValue, Limit, QueueLimit, Rate, Rng, find_knob};
+use lab::world::Tap;
 use lab::{
     Amount, Caveat, Completion, Direction, HostSpec, PathSpec, Quotes, Records, SizeRange, Trial,
     Virtual, VirtualRun, Workload, WriteMethod,
 };
 use link::{LinkSpec, Loss, Reorder};
+use stack::Packet;
 use stack::profile::PROFILES;
 
 /// Seeds of an ordinary run.
@@ -483,4 +485,32 @@ fn every_trial_comes_to_its_end() {
 #[test]
 fn requests_between_netburner_and_winsock_come_to_their_end() {
     all_end(pair);
+}
+
+/// Sees packets pass, and forgets them.
+#[derive(Debug)]
+struct Blind;
+
+impl Tap for Blind {
+    fn on_packet(&mut self, _: Instant, _: &Packet) {}
+}
+
+/// Packets stay in the last link until the host takes them in, unless somebody watches the link:
+/// either way the same happens, and is seen at the same looks.
+#[test]
+fn a_link_that_is_watched_leads_to_the_same_outcome() {
+    for seed in wanted() {
+        let trial = Draw(Rng::new(seed, "storm")).trial(seed);
+        let outcome = |is_watched| {
+            let stop = AtomicBool::new(false);
+            let mut run = Virtual::default().prepare(&trial);
+            if is_watched {
+                run.add_taps(|_| Box::new(Blind));
+            }
+            run.run(&stop, &mut |_| ());
+            let ended = run.world().now();
+            (ended, run.finish(&stop))
+        };
+        assert_eq!(outcome(false), outcome(true), "STORM={seed}");
+    }
 }

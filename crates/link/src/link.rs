@@ -146,6 +146,26 @@ impl<P: WirePacket> Link<P> {
         Some((at, packet))
     }
 
+    /// The next packet to arrive, and when it does; `None` if none is in transit.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<(Instant, &P)> {
+        let queue = match self.is_held_next() {
+            true => &self.held,
+            false => &self.line,
+        };
+        queue.front().map(|(at, packet)| (*at, packet))
+    }
+
+    /// Whether so many packets can have arrived by `now` that were not polled; not exact where some
+    /// were held back.
+    #[must_use]
+    #[inline]
+    pub fn may_have_arrived(&self, packets: usize, now: Instant) -> bool {
+        let last = self.line.get(packets.saturating_sub(1));
+        !self.held.is_empty() || last.is_some_and(|(at, _)| *at <= now)
+    }
+
     /// Arrival time of the next packet; `None` if none is in transit.
     #[must_use]
     #[inline]

@@ -86,6 +86,13 @@ impl Course {
         now >= self.next
     }
 
+    /// When the next look is due.
+    #[must_use]
+    #[inline]
+    pub const fn next_look(&self) -> Instant {
+        self.next
+    }
+
     /// Looks.
     pub fn look(&mut self, now: Instant, scene: &Scene<'_>) {
         self.look_at(now, scene, false);

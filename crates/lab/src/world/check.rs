@@ -9,6 +9,7 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where one was: a bug, and the numbers that show it.
     pub fn check_packets(&mut self) {
+        self.settle_arrivals();
         let (mut taken, mut delivered) = (0, 0);
         for hop in &mut self.net.hops {
             hop.link.advance(self.net.now);
@@ -45,7 +46,9 @@ impl<A: App> World<A> {
                 pool.buffers,
                 "buffers of a pool: {pool:?}"
             );
-            assert!(station.backlog_segments() <= counts.received);
+        }
+        for intake in &self.net.intakes {
+            assert!(intake.backlog_segments() <= counts.received);
         }
     }
 }

@@ -6,6 +6,7 @@ use base::{Instant, WirePacket};
 
 use super::audit::Audit;
 use super::hop::{Hop, too_big_reply};
+use super::intake::Intake;
 use super::parcel::{Parcel, Parcels};
 use super::routes::Routes;
 use super::station::Station;
@@ -17,6 +18,8 @@ pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) agenda: Agenda,
     pub(super) hops: Vec<Hop>,
+    /// What waits at each node; nothing ever does at a router.
+    pub(super) intakes: Vec<Intake>,
     /// ICMP errors on their way back to the host that sent what was too big.
     pub(super) returned: VecDeque<(usize, Parcel)>,
     pub(super) parcels: Parcels,
@@ -64,6 +67,42 @@ impl Net {
         }
     }
 
+    /// Lets the host of `node` take in the next packet whose turn has come; false where none has.
+    #[inline]
+    pub(super) fn hand_in<A: App>(&mut self, node: usize, station: &mut Station<A>) -> bool {
+        let intake = &mut self.intakes[node];
+        if intake.turn() > self.now {
+            return false;
+        }
+        let packet = match intake.inlet {
+            None => intake.poll_packet(),
+            Some(link) => {
+                let inlet = &mut self.hops[link].link;
+                intake.poll_inlet(inlet, self.now, &mut self.counts.received)
+            }
+        };
+        let Some(packet) = packet else {
+            return false;
+        };
+        self.parcels.unpack(self.now, packet, &mut station.host);
+        true
+    }
+
+    /// Takes out of the inlet of `node` what has arrived by now.
+    pub(super) fn take_arrived(&mut self, node: usize) {
+        let intake = &mut self.intakes[node];
+        if let Some(link) = intake.inlet {
+            self.counts.received += intake.take_arrived(&mut self.hops[link].link, self.now);
+        }
+    }
+
+    /// When the next packet arrives of those that stay in their link; [`Instant::MAX`]: never.
+    pub(super) fn next_arrival(&self) -> Instant {
+        let inlets = self.hops.iter().filter(|hop| hop.inlet_of.is_some());
+        let arrivals = inlets.filter_map(|hop| hop.link.poll_timeout());
+        arrivals.min().unwrap_or(Instant::MAX)
+    }
+
     /// Forwards a packet from a router with these routes.
     pub(super) fn forward(&mut self, routes: &Routes, mut packet: Parcel) {
         if !packet.take_hop() {
@@ -88,7 +127,14 @@ impl Net {
         let next = hop.link.poll_timeout();
         let too_big = hop.handle_packet(at, packet);
         if hop.link.poll_timeout() != next {
-            self.agenda.set(hop.member, hop.link.poll_timeout());
+            match hop.inlet_of {
+                None => self.agenda.set(hop.member, hop.link.poll_timeout()),
+                Some(member) => {
+                    let intake = &mut self.intakes[hop.to];
+                    intake.on_first_changed(&hop.link);
+                    self.agenda.hasten(member, intake.turn());
+                }
+            }
         }
         let packet = too_big?;
         let reply = too_big_reply(&packet, hop.link.spec())?;

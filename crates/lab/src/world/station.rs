@@ -1,6 +1,6 @@
-//! A host with its program, and the time that its own work takes.
+//! A host with its program, and the time that what it sends takes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use base::{Instant, WirePacket};
 use stack::{Host, SocketId};
@@ -8,9 +8,6 @@ use stack::{Host, SocketId};
 use super::limits::LimitTimes;
 use super::parcel::{Parcel, Parcels};
 use crate::app::{App, HostCosts, PacketCost};
-
-/// Packets that may wait for a host that is busy (Linux `netdev_max_backlog`).
-const BACKLOG_MAX: usize = 1000;
 
 /// A host and its program.
 #[derive(Debug)]
@@ -21,26 +18,12 @@ pub(super) struct Station<A> {
     pub(super) is_watched: bool,
     /// The same of each connection, where all are watched.
     pub(super) every: Option<BTreeMap<SocketId, LimitTimes>>,
-    receive_cost: PacketCost,
     send_cost: PacketCost,
-    /// Packets that have arrived and wait to be processed, with the time of processing.
-    backlog: VecDeque<(Instant, Parcel)>,
-    /// When the host is done with what it takes in and sends.
-    receive_free: Instant,
+    /// When the host is done with what it sends.
     send_free: Instant,
     /// When the program is done with handing over what its last call made the host send: that is
     /// part of the call.
     call_free: Instant,
-    /// Wire packets that found the backlog full.
-    pub(super) backlog_dropped: u64,
-}
-
-/// Result of an arrival.
-pub(super) enum Arrival {
-    /// The host knows it.
-    Handled,
-    /// It waits until then for its turn.
-    Waits(Instant),
 }
 
 impl<A: App> Station<A> {
@@ -51,46 +34,15 @@ impl<A: App> Station<A> {
             limits: LimitTimes::default(),
             is_watched: false,
             every: None,
-            receive_cost: costs.receive(),
             send_cost: costs.send(),
-            backlog: VecDeque::new(),
-            receive_free: Instant::ZERO,
             send_free: Instant::ZERO,
             call_free: Instant::ZERO,
-            backlog_dropped: 0,
         }
     }
 
-    /// A packet has arrived.
-    pub(super) fn take_in(
-        &mut self,
-        now: Instant,
-        packet: Parcel,
-        parcels: &mut Parcels,
-    ) -> Arrival {
-        let cost = self.receive_cost.nanos(packet.segments());
-        if cost == 0 {
-            parcels.unpack(now, packet, &mut self.host);
-            return Arrival::Handled;
-        }
-        if self.backlog.len() >= BACKLOG_MAX {
-            self.backlog_dropped += u64::from(packet.segments());
-            return Arrival::Waits(self.receive_free);
-        }
-        self.receive_free = self.receive_free.max(now).after_nanos(cost);
-        self.backlog.push_back((self.receive_free, packet));
-        Arrival::Waits(self.receive_free)
-    }
-
-    /// Does the next thing that is due by `now`: a packet whose turn it is, or a timer.
+    /// Serves the host's timers where one is due by `now`.
     #[inline]
-    pub(super) fn handle_next(&mut self, now: Instant, parcels: &mut Parcels) -> bool {
-        if self.backlog.front().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, packet)) = self.backlog.pop_front()
-        {
-            parcels.unpack(now, packet, &mut self.host);
-            return true;
-        }
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         if self.host.poll_timeout().is_some_and(|at| at <= now) {
             self.host.handle_timeout(now);
             let next = self.host.poll_timeout();
@@ -168,21 +120,12 @@ impl<A: App> Station<A> {
         self.limits.set(now, limit);
     }
 
-    /// When there is something to do again.
+    /// When there is something to do again, with the next packet at `packet`.
     #[inline]
-    pub(super) fn deadline(&mut self) -> Option<Instant> {
+    pub(super) fn deadline(&mut self, packet: Instant) -> Option<Instant> {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
         let app = or_never(self.app.as_mut().and_then(App::poll_timeout)).max(self.call_free);
-        let packet = or_never(self.backlog.front().map(|(at, _)| *at));
         let first = or_never(self.host.poll_timeout()).min(app).min(packet);
         (first < Instant::MAX).then_some(first)
-    }
-
-    /// Wire packets that wait to be taken in.
-    pub(super) fn backlog_segments(&self) -> u64 {
-        self.backlog
-            .iter()
-            .map(|(_, packet)| u64::from(packet.segments()))
-            .sum()
     }
 }

@@ -41,14 +41,14 @@ impl Host {
         match self.sockets.kind_at(index) {
             Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
             Kind::Connection(connection) => {
-                if let Some(listener) = connection.socket().half_open_of()
-                    && may_end_handshake(segment)
-                    && self.is_overflowing(listener)
-                {
-                    self.shared.counters.accept_overflows += 1;
+                let Some(listener) = connection.socket().half_open_of() else {
+                    connection.handle_segment(now, &mut self.shared, segment, mark);
+                    self.settle(now, index);
                     return;
-                }
-                if let Some(connection) = self.sockets.connection_at(index) {
+                };
+                if may_end_handshake(segment) && self.is_overflowing(listener) {
+                    self.shared.counters.accept_overflows += 1;
+                } else if let Some(connection) = self.sockets.connection_at(index) {
                     connection.handle_segment(now, &mut self.shared, segment, mark);
                     self.settle(now, index);
                 }

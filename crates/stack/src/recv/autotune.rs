@@ -96,6 +96,12 @@ impl Autotune {
         }
     }
 
+    /// Whether [`Autotune::on_echo`] or [`Autotune::on_fast_path`] does anything with this one.
+    #[inline]
+    pub(super) fn measures_echo(&self, echo: u32) -> bool {
+        self.last_echo != Some(echo) || self.goes_by_arrival()
+    }
+
     /// The timestamp sampler (rule 4.1; Linux `tcp_rcv_rtt_measure_ts`) for a full segment.
     pub(super) fn on_echo(&mut self, echo: u32, rtt: Duration, has_unread: bool) {
         if self.last_echo.replace(echo) == Some(echo) {

@@ -138,6 +138,12 @@ impl Receiver {
         self.last_packet = now;
     }
 
+    /// Whether the time since this timestamp of ours left is of use: it mostly came back before.
+    #[inline]
+    pub(crate) fn measures_echo(&self, echo: u32) -> bool {
+        self.autotune.measures_echo(echo)
+    }
+
     /// Takes memory for data that is about to come, where the host has some to spare.
     #[inline]
     pub(crate) fn take_memory(&mut self, spare: &mut SpareQueue) {

@@ -341,39 +341,6 @@ impl Connection {
         false
     }
 
-    /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
-    /// sent (`tcp_rcv_established`, header prediction).
-    fn is_plain(&self, segment: &Segment, start: i64) -> bool {
-        self.acknowledges_nothing(segment) && self.is_predicted(segment, start)
-    }
-
-    fn acknowledges_nothing(&self, segment: &Segment) -> bool {
-        let una = self.recovery.una();
-        self.iss.offset(segment.ack, una) == una as i64
-    }
-
-    /// See [`Self::is_predicted`]; rarely asked, since few send both ways at once.
-    #[inline(never)]
-    fn is_predicted_beside_flight(&self, segment: &Segment, start: i64) -> bool {
-        self.is_predicted(segment, start)
-    }
-
-    /// Whether it is the segment that Linux predicts: data, the next in order, with the usual
-    /// header, for which there is memory (`tcp_rcv_established`).
-    fn is_predicted(&self, segment: &Segment, start: i64) -> bool {
-        let sent = || self.send.queued_bytes(self.recovery.progress());
-        matches!(self.state, State::Established(_))
-            && segment.flags.without(TcpFlags::PSH) == TcpFlags::ACK
-            && !segment.payload.is_empty()
-            && start == self.recv.next() as i64
-            && segment.options.sack.is_none()
-            && segment.options.timestamps.is_some() == self.agreed.timestamps
-            && self.window.is_same(segment)
-            && self
-                .recv
-                .is_reserved(segment.payload.len(), segment.segments(), sent())
-    }
-
     /// Passes the acknowledgment and the window to the sending half. Returns whether that can have
     /// changed it.
     fn handle_ack(
@@ -387,17 +354,16 @@ impl Connection {
         let ack = self.iss.offset(segment.ack, self.recovery.next());
         self.traffic.on_ack_received(now);
         let is_window_update = self.update_window(now, segment, ack, start);
+        if ack == una as i64 && segment.options.sack.is_none() && self.is_ack_of_nothing() {
+            self.on_ack_of_nothing();
+            return false;
+        }
         let blocks = self.sack_offsets(segment);
         if ack < una as i64 && blocks.is_empty() {
             return false;
         }
-        let was_silent = self.recovery.packets_out() == 0;
-        let is_nothing = was_silent
-            && blocks.is_empty()
-            && !self.size.is_probing()
-            && !self.recovery.awaits_probe_ack();
+        let is_nothing = blocks.is_empty() && self.is_ack_of_nothing();
         let outcome = if is_nothing {
-            // Whoever only receives has nothing that could be acknowledged.
             self.recovery.on_ack_of_nothing();
             AckOutcome::default()
         } else {
@@ -437,6 +403,29 @@ impl Connection {
             self.on_mtu_acked(self.recovery.una());
         }
         !is_nothing
+    }
+
+    /// Whether an ACK without SACK blocks has nothing to acknowledge: whoever only receives has
+    /// sent nothing.
+    #[inline]
+    fn is_ack_of_nothing(&self) -> bool {
+        self.recovery.packets_out() == 0
+            && !self.size.is_probing()
+            && !self.recovery.awaits_probe_ack()
+    }
+
+    /// All that an ACK does that acknowledges what was acknowledged, where nothing is in flight.
+    #[inline]
+    fn on_ack_of_nothing(&mut self) {
+        self.recovery.on_ack_of_nothing();
+        if self.recovery.wants_new_data() {
+            self.send.flush();
+        }
+        self.probes.on_answer();
+        if self.window.bytes() > 0 {
+            self.stall.end();
+        }
+        self.failures.on_answer();
     }
 
     /// Passes an acknowledgment to loss recovery.
@@ -575,7 +564,9 @@ impl Connection {
                 hurries,
                 pushes_acks,
                 timestamp_echo: echo,
-                timestamp_rtt: echo.and_then(|echo| self.echoed_rtt(now, echo)),
+                timestamp_rtt: echo
+                    .filter(|echo| self.recv.measures_echo(*echo))
+                    .and_then(|echo| self.echoed_rtt(now, echo)),
             },
             &env,
         );
@@ -593,6 +584,9 @@ impl Connection {
         let sequence_bytes = i64::from(segment.sequence_bytes());
         if sequence_bytes == 0 {
             return false;
+        }
+        if matches!(self.state, State::Established(_)) && !self.socket.is_orphan() {
+            return true;
         }
         let (next, end) = (
             self.recv.next() as i64,

@@ -27,6 +27,7 @@ mod memory;
 mod outgoing;
 mod pacing;
 mod peer_window;
+mod predict;
 mod probe;
 mod record;
 mod request;

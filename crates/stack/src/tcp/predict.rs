@@ -1,0 +1,43 @@
+//! Header prediction of Linux: whether a segment is the one that it takes without a closer look.
+//!
+//! Whether there is memory for it, the receiving half knows.
+
+use base::tcp::TcpFlags;
+
+use super::{Connection, State};
+use crate::packet::Segment;
+
+impl Connection {
+    /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
+    /// sent (`tcp_rcv_established`, header prediction).
+    pub(super) fn is_plain(&self, segment: &Segment, start: i64) -> bool {
+        self.acknowledges_nothing(segment) && self.is_predicted(segment, start)
+    }
+
+    pub(super) fn acknowledges_nothing(&self, segment: &Segment) -> bool {
+        let una = self.recovery.una();
+        self.iss.offset(segment.ack, una) == una as i64
+    }
+
+    /// See [`Self::is_predicted`]; rarely asked, since few send both ways at once.
+    #[inline(never)]
+    pub(super) fn is_predicted_beside_flight(&self, segment: &Segment, start: i64) -> bool {
+        self.is_predicted(segment, start)
+    }
+
+    /// Whether it is the segment that Linux predicts: data, the next in order, with the usual
+    /// header, for which there is memory (`tcp_rcv_established`).
+    pub(super) fn is_predicted(&self, segment: &Segment, start: i64) -> bool {
+        let sent = || self.send.queued_bytes(self.recovery.progress());
+        matches!(self.state, State::Established(_))
+            && segment.flags.without(TcpFlags::PSH) == TcpFlags::ACK
+            && !segment.payload.is_empty()
+            && start == self.recv.next() as i64
+            && segment.options.sack.is_none()
+            && segment.options.timestamps.is_some() == self.agreed.timestamps
+            && self.window.is_same(segment)
+            && self
+                .recv
+                .is_reserved(segment.payload.len(), segment.segments(), sent())
+    }
+}
