@@ -28,13 +28,18 @@ use drawn::{CHANGES, KNOBS, any_path, any_profile, any_size, pick};
 use edges::Edges;
 use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
-use tcptailor_stack::{Event, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags};
+use tcptailor_stack::{Event, Failure, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags};
 
 /// This much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
 
 /// A transfer that is not done by then must have moved lately.
 const STANDSTILL_MAX: Duration = Duration::from_secs(400);
+
+/// Linux counts the time of its retries from the first retransmission of a repair, whatever is
+/// acknowledged since. One that never ends, of a segment for each timeout, ends the connection no
+/// sooner than this though its bytes move (11.2 in docs/linux-tcp.md).
+const REPAIR_MIN: Duration = Duration::from_secs(400);
 
 /// Settings that are changed while one connection lives, at most.
 const CHANGES_MAX: u64 = 20;
@@ -219,6 +224,10 @@ impl Case {
         let mut ends = Ends::new([sender, receiver], pair.now, self.back.0 > 0);
         let end = pair.now + TIME_MAX;
         while !self.act(&mut pair, &mut ends) {
+            if ends.is_given_up {
+                self.passed = edges.borrow().passed.finish();
+                return false;
+            }
             // Applications that are slow are not slow by hours.
             let is_near = pair
                 .next_deadline()
@@ -291,6 +300,9 @@ impl Case {
     /// Applications that do nothing before an event says that they may. True when all is read.
     fn act(&mut self, pair: &mut Pair, ends: &mut Ends) -> bool {
         self.hear(pair, ends);
+        if ends.is_given_up {
+            return false;
+        }
         self.change(pair, ends);
         self.write(pair, ends);
         self.read(pair, ends);
@@ -307,6 +319,13 @@ impl Case {
                     Event::Readable if id == ends.receiver => ends.may_read = true,
                     Event::Writable if id == ends.receiver => ends.back.may_write = true,
                     Event::Readable if id == ends.sender => ends.back.may_read = true,
+                    Event::Failed(Failure::TimedOut)
+                        if id == ends.sender
+                            && pair.now.since(ends.began_at) >= REPAIR_MIN
+                            && pair.now.since(ends.read_at) < STANDSTILL_MAX =>
+                    {
+                        ends.is_given_up = true;
+                    }
                     Event::Failed(failure) => {
                         panic!(
                             "{failure} after {} of {} bytes\n{}",
@@ -687,7 +706,10 @@ struct Ends {
     receiver: SocketId,
     written: u64,
     read: u64,
+    began_at: Instant,
     read_at: Instant,
+    /// The sender's retries are over.
+    is_given_up: bool,
     may_write: bool,
     may_read: bool,
     is_finished: bool,
@@ -720,7 +742,9 @@ impl Ends {
             receiver,
             written: 0,
             read: 0,
+            began_at: now,
             read_at: now,
+            is_given_up: false,
             may_write: true,
             may_read: true,
             is_finished: false,
