@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Situations of the fifth seed, **drawn** as those of `drawn.py` are, of programs that it has not, and with
+"""Situations of two more seeds, **drawn** as those of `drawn.py` are, of programs that it has not, and with
 causes that it has not: TLS, uploads, BBR before a shallow queue, policers, Nagle's algorithm at the
 client, buffers by the programs' own options, and load generators.
 
-    drawn_fifth.py        # the draws and their labels
+    drawn_fifth.py [SEED]        # the draws of a seed and their labels
 
 Each cause is drawn as often as `CAUSES` has it, so that all are covered. Labels follow from what is
 drawn by physics alone, written before any was run.
 """
 
 import random
+import sys
 
 import drawn
 import fifth_programs as programs
@@ -19,7 +20,7 @@ from fifth_programs import CONFIGS
 from model import Situation
 from services import POLICE
 
-SEED = 5
+SEEDS = (5, 6)
 
 
 def bulk(draw, sndbuf=0):
@@ -308,7 +309,7 @@ CAUSES = (full, full, full_bbr_shallow, bloat, lossy, lossy, policed, small_sndb
           many_full, ticks)
 
 
-def one(draw, cause, number, had):
+def one(draw, seed, cause, number, had):
     """A label and a situation; path and program are drawn until the label is clear. A cause comes once at
     each end, and a program twice at most."""
     for _ in range(20_000):
@@ -322,23 +323,23 @@ def one(draw, cause, number, had):
     loss = ("--loss", f"{at.loss:.3f}%") if at.loss else ()
     warm_up = {"slow_reader": 14, "bloat": 13, "restarts": 9, "lossy": 9}.get(cause.__name__, 7)
     return fit, Situation(
-        f"drawn-{SEED}-{number:02}-{cause.__name__.replace('_', '-')}-{kit.name}", why=why,
+        f"drawn-{seed}-{number:02}-{cause.__name__.replace('_', '-')}-{kit.name}", why=why,
         program=kit.name, rate=f"{at.rate:.2f}mbit", rtt=f"{at.rtt:.2f}ms", queue=f"{at.packets}p",
         path=loss, cc=at.cc, prepare=(*kit.prepare, *more), server=kit.server, settle=kit.settle,
         client=kit.client, warm_up=warm_up, look=8)
 
 
-def table():
-    draw = random.Random(f"drawn {SEED}")
+def table(seed):
+    draw = random.Random(f"drawn {seed}")
     causes = list(CAUSES)
     draw.shuffle(causes)
     had = []
-    return [one(draw, cause, number, had) for number, cause in enumerate(causes)]
+    return [one(draw, seed, cause, number, had) for number, cause in enumerate(causes)]
 
 
-TABLE = table()
+TABLE = [row for seed in SEEDS for row in table(seed)]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]
 
 if __name__ == "__main__":
-    drawn.show(TABLE)
+    drawn.show(table(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS[0]))
