@@ -110,8 +110,9 @@ pub(crate) const SLEEPS_SHARE: f64 = 0.3;
 /// ... and so many times as much comes while the program reads as would in any such time (measured:
 /// 2 and 3).
 pub(crate) const FOLLOWS_READS: f64 = 1.5;
-/// On a path longer than the program sleeps, much lies unread for two ticks and longer in this share
-/// of the samples (0.21 to 0.39 of slow readers, at most 0.03 in each recording of a prompt one).
+/// On a path longer than the program sleeps, much lies unread for two ticks and longer in this
+/// share of the samples (0.21 to 0.39 of slow readers, at most 0.03 in each recording of a prompt
+/// one).
 pub(crate) const UNREAD_TICKS_SHARE: f64 = 0.2;
 /// ... and so many times as much comes a round trip after an ACK as would in any such time (1.29 to
 /// 1.61, where ACKs are due in two thirds of it).

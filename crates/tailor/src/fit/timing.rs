@@ -12,8 +12,8 @@ use crate::subject::Look;
 
 /// A look of an experiment lasts this many of the pauses between the program's messages.
 const PAUSES: u32 = 3;
-/// ... and so many connections that follow each other, up to a time: of two a second a look holds one
-/// page or two, whatever a change does (1.11 was measured of pages that took 1.33 times less).
+/// ... and so many connections that follow each other, up to a time: of two a second a look of one
+/// second holds one page or two, whatever a change does (1.11 was measured, and 1.33 is due).
 const TURNS: u32 = 4;
 const TURNS_MAX: Duration = Duration::from_secs(3);
 /// No pause and no timeout is waited for longer than this.
