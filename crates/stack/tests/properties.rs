@@ -28,7 +28,9 @@ use drawn::{CHANGES, KNOBS, any_path, any_profile, any_size, pick};
 use edges::Edges;
 use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
-use tcptailor_stack::{Event, Failure, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags};
+use tcptailor_stack::{
+    Event, Failure, ReadError, SocketId, Trace, TraceEvent, WriteError, WriteFlags,
+};
 
 /// This much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
@@ -250,7 +252,7 @@ impl Case {
             let is_known =
                 ends.is_busy() || limit.is_some_and(|wait| wait.limit != Limit::Application);
             // Where no timer runs, it would stand still for ever.
-            if now >= end && is_known && now.since(ends.read_at) < STANDSTILL_MAX {
+            if now >= end && is_known && now.since(ends.moved_at()) < STANDSTILL_MAX {
                 // Without congestion control every burst overruns a short queue: it moves, slowly.
                 self.passed = edges.borrow().passed.finish();
                 return false;
@@ -319,11 +321,7 @@ impl Case {
                     Event::Readable if id == ends.receiver => ends.may_read = true,
                     Event::Writable if id == ends.receiver => ends.back.may_write = true,
                     Event::Readable if id == ends.sender => ends.back.may_read = true,
-                    Event::Failed(Failure::TimedOut)
-                        if id == ends.sender
-                            && pair.now.since(ends.began_at) >= REPAIR_MIN
-                            && pair.now.since(ends.read_at) < STANDSTILL_MAX =>
-                    {
+                    Event::Failed(Failure::TimedOut) if ends.may_be_given_up(id, pair.now) => {
                         ends.is_given_up = true;
                     }
                     Event::Failed(failure) => {
@@ -516,7 +514,7 @@ impl Case {
                     }
                     verify(ends.back.read, &payload);
                     ends.back.read += u64::from(payload.len());
-                    ends.read_at = now;
+                    ends.back.read_at = now;
                 }
                 Err(ReadError::Empty) => ends.back.may_read = false,
                 Err(error) => panic!("read back: {error}"),
@@ -708,7 +706,7 @@ struct Ends {
     read: u64,
     began_at: Instant,
     read_at: Instant,
-    /// The sender's retries are over.
+    /// The retries of one end are over.
     is_given_up: bool,
     may_write: bool,
     may_read: bool,
@@ -730,6 +728,7 @@ struct Ends {
 struct Back {
     written: u64,
     read: u64,
+    read_at: Instant,
     may_write: bool,
     may_read: bool,
     is_finished: bool,
@@ -759,6 +758,21 @@ impl Ends {
                 ..Back::default()
             },
         }
+    }
+
+    /// When either end read last.
+    fn moved_at(&self) -> Instant {
+        self.read_at.max(self.back.read_at)
+    }
+
+    /// Whether end `id` may have been in repair for as long as its retries last, and what it sends
+    /// has moved all the same.
+    fn may_be_given_up(&self, id: SocketId, now: Instant) -> bool {
+        let read_at = match id == self.sender {
+            true => self.read_at,
+            false => self.back.read_at,
+        };
+        now.since(self.began_at) >= REPAIR_MIN && now.since(read_at) < STANDSTILL_MAX
     }
 
     /// Whether an application has something to do.

@@ -204,6 +204,8 @@ pub(crate) struct LossRecovery {
     awaits_reneged: bool,
     /// One retransmission may leave whatever the window says.
     forces_retransmission: bool,
+    /// A timeout has not retransmitted its first segment yet.
+    owes_timed_out: bool,
     /// The window was reduced, and no new data has said so yet.
     owes_cwr: bool,
     probe: TailProbe,
@@ -246,6 +248,7 @@ impl LossRecovery {
             holds_retransmissions: false,
             awaits_reneged: false,
             forces_retransmission: false,
+            owes_timed_out: false,
             owes_cwr: false,
             probe: TailProbe::default(),
             last_sent: None,
@@ -416,6 +419,7 @@ impl LossRecovery {
             self.reduction.make().undo.on_retransmit(packets, timestamp);
         }
         self.forces_retransmission = false;
+        self.owes_timed_out = false;
         self.stats.make().retransmitted_packets += u64::from(packets);
         self.stats.make().retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
@@ -524,6 +528,11 @@ impl LossRecovery {
     /// Packets of which a retransmission is in flight.
     pub(crate) fn retransmitted(&self) -> u32 {
         self.board.retransmitted()
+    }
+
+    /// Whether the retransmission of a timeout has yet to leave, which nothing counts against.
+    pub(crate) fn owes_timed_out(&self) -> bool {
+        self.owes_timed_out
     }
 
     /// Degree of reordering: duplicates that do not mean a loss yet.

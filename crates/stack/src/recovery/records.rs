@@ -294,12 +294,15 @@ impl Scoreboard {
             };
             let taken = record.packets - left;
             self.release(&record, start, taken);
-            visit(&Delivered {
-                start,
-                end: record.end.min(ack),
-                packets: taken,
-                record: &record,
-            });
+            // A part of a packet tells nothing of when that left (Linux `tcp_clean_rtx_queue`).
+            if taken > 0 {
+                visit(&Delivered {
+                    start,
+                    end: record.end.min(ack),
+                    packets: taken,
+                    record: &record,
+                });
+            }
             packets += taken;
             if left > 0 {
                 record.packets = left;

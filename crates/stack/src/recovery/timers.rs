@@ -39,6 +39,7 @@ impl LossRecovery {
         self.enter_loss(now);
         self.probe.high = Mark::NONE;
         self.forces_retransmission = true;
+        self.owes_timed_out = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off(&self.settings.recovery);
         self.arm_retransmit(now);
@@ -184,12 +185,15 @@ impl LossRecovery {
 
     /// The whole timeout from now on.
     pub(super) fn arm_retransmit(&mut self, now: Instant) {
-        self.timer = (self.board.packets_out() > 0).then(|| {
-            (
-                RecoveryTimer::Retransmit,
-                self.rtt.expiry(now, self.rtt.rto()),
-            )
-        });
+        self.arm_retransmit_in(now, self.rtt.rto());
+    }
+
+    /// A timeout that was longer when the largest was set counts no more than that (Linux
+    /// `tcp_reset_xmit_timer`).
+    fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
+        let wait = wait.min(self.settings.recovery.rto_max);
+        self.timer = (self.board.packets_out() > 0)
+            .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, wait)));
     }
 
     /// No tail-loss probe for what left just now.
@@ -201,8 +205,7 @@ impl LossRecovery {
     /// The timeout from the time on at which the first unacknowledged segment left.
     pub(super) fn arm_retransmit_for_head(&mut self, now: Instant) {
         let left = self.timeout_left(now).max(Duration::from_micros(1));
-        self.timer = (self.board.packets_out() > 0)
-            .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, left)));
+        self.arm_retransmit_in(now, left);
     }
 
     /// Linux `tcp_rto_delta_us`.

@@ -308,7 +308,7 @@ impl LossRecovery {
     /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
     /// began with it is taken back.
     pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
-        if self.state == CongestionState::Recovery && self.undo_marker() == Mark::at(start) {
+        if self.began_at(start) {
             self.undo_reduction(false);
         }
         let start = start.max(self.board.una());
@@ -316,6 +316,11 @@ impl LossRecovery {
             self.board.mark_all_in(start, end);
             self.retransmit_without_reduction();
         }
+    }
+
+    /// Whether the present recovery began with the loss of what starts at `start`.
+    pub(crate) fn began_at(&self, start: u64) -> bool {
+        self.state == CongestionState::Recovery && self.undo_marker() == Mark::at(start)
     }
 
     fn retransmit_without_reduction(&mut self) {

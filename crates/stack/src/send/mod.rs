@@ -262,6 +262,11 @@ impl Sender {
         self.flush_until = self.end();
     }
 
+    /// As [`Self::flush`], but what the congestion window then leaves waits as other data does.
+    pub(crate) fn push_once(&mut self) {
+        self.round.pushes = true;
+    }
+
     /// When the connection is to call [`Sender::release_held`], because a cork holds the tail and
     /// no ACK will come (rule 7.5; Linux does it with the zero-window probe). Stays the same until
     /// something is sent.

@@ -378,6 +378,7 @@ impl Connection {
             if self.linux().is_some() {
                 self.window.forget_max();
                 self.size.defer_search();
+                self.resize();
             }
             self.traffic.forget_answers(segment);
             if self.linux().is_some() {

@@ -399,13 +399,17 @@ impl Connection {
             self.recovery.on_ack_of_nothing();
             AckOutcome::default()
         } else {
+            let samples = self.recovery.rtt().samples();
             let outcome = self.tell_recovery(now, segment, ack, &blocks, is_window_update);
+            if self.recovery.rtt().samples() != samples {
+                self.probes.on_sample();
+            }
             self.recovery.give_memory(&mut shared.spare_flight);
             outcome
         };
         if self.recovery.wants_new_data() {
             // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
-            self.send.flush();
+            self.send.push_once();
         }
         if outcome.lost > 0 {
             shared.tell(now, Some(self.socket.id()), || TraceEvent::Lost {
@@ -423,7 +427,7 @@ impl Connection {
         self.failures.on_answer();
         if outcome.acked_bytes > 0 {
             self.stall.end();
-            self.probes.on_progress();
+            self.forget_probe_backoff();
             self.on_acked(now, shared, outcome.acked_bytes);
         }
         let is_full = |bytes| bytes > 0 && bytes >= u64::from(self.mss());

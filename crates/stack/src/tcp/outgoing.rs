@@ -79,6 +79,7 @@ impl Connection {
             self.output(now, shared);
             return;
         }
+        debug_assert!(!self.recovery.owes_timed_out(), "a timeout retransmits");
         self.tell_changes(now, shared);
         self.arm_timers(now, shared);
     }
@@ -159,9 +160,12 @@ impl Connection {
     }
 
     /// Linux retransmits no more packets than are lost: after a timeout that was undone, what was
-    /// retransmitted is not lost any more and still counts (`tcp_xmit_retransmit_queue`).
+    /// retransmitted is not lost any more and still counts (`tcp_xmit_retransmit_queue`). The next
+    /// timeout retransmits its first segment all the same (`tcp_retransmit_timer`).
     fn retransmits_enough(&self) -> bool {
-        self.linux().is_some() && self.recovery.retransmitted() >= self.recovery.lost()
+        self.linux().is_some()
+            && !self.recovery.owes_timed_out()
+            && self.recovery.retransmitted() >= self.recovery.lost()
     }
 
     /// Retransmits what an ACK found lost before the data that came with it is taken (Linux

@@ -31,8 +31,8 @@ impl Probes {
         self.unanswered = 0;
     }
 
-    /// The peer acknowledged something new.
-    pub(super) const fn on_progress(&mut self) {
+    /// A round trip was measured (Linux `tcp_ack_update_rtt`).
+    pub(super) const fn on_sample(&mut self) {
         self.backoff = 0;
     }
 
@@ -75,7 +75,7 @@ impl Connection {
 
     /// Probes have ended, and the next begin anew; in Linux only an ACK ends their backoff
     /// (`tcp_ack_probe`, `tcp_ack_update_rtt`).
-    fn forget_probe_backoff(&mut self) {
+    pub(super) fn forget_probe_backoff(&mut self) {
         if self.linux().is_none() {
             self.probes.backoff = 0;
         }

@@ -258,7 +258,11 @@ impl Connection {
         };
         if self.size.path.on_too_big(now, &report) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
-            self.output(now, shared);
+            match self.linux() {
+                // Nothing new leaves by it (`tcp_simple_retransmit`).
+                Some(_) => self.output_lost(now, shared),
+                None => self.output(now, shared),
+            }
         }
     }
 
@@ -332,8 +336,15 @@ impl Connection {
         if start < first || start >= end {
             return false;
         }
+        let is_linux = self.linux().is_some();
+        // In a recovery that began with something else Linux retransmits it as other data, and its
+        // answer says nothing any more (`tcp_fastretrans_alert`, `__tcp_retransmit_skb`).
+        if is_linux && !self.recovery.began_at(first) {
+            self.size.path.on_probe_unknown();
+            return false;
+        }
         self.recovery.on_mtu_probe_lost(first, end);
-        if self.linux().is_some() {
+        if is_linux {
             self.recovery.on_mtu_probe_forgotten();
         }
         self.size.path.on_probe_lost();
