@@ -14,6 +14,8 @@ pub(crate) struct Edges {
     /// Shift of each side's windows, from its SYN.
     scales: [Option<u8>; 2],
     edges: [Option<SeqNum>; 2],
+    /// The client's port in its latest attempt.
+    client_port: Option<u16>,
     pub(crate) retracted: u64,
     /// Bytes of the largest packet.
     pub(crate) largest: u32,
@@ -34,7 +36,16 @@ impl Edges {
         self.largest = self
             .largest
             .max(segment.payload.len() + 1024 * segment.segments());
-        if segment.flags.contains(TcpFlags::RST) {
+        let client_port = match side {
+            0 => segment.source_port,
+            _ => segment.destination_port,
+        };
+        // Attempts that failed may be answered late.
+        if segment.flags.without(TcpFlags::ACK) == TcpFlags::SYN && side == 0 {
+            self.client_port = Some(client_port);
+        }
+        let is_of_another = self.client_port.is_some_and(|port| port != client_port);
+        if segment.flags.contains(TcpFlags::RST) || is_of_another {
             return;
         }
         if segment.flags.contains(TcpFlags::SYN) {
