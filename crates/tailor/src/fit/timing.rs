@@ -12,10 +12,6 @@ use crate::subject::Look;
 
 /// A look of an experiment lasts this many of the pauses between the program's messages.
 const PAUSES: u32 = 3;
-/// ... and so many connections that follow each other, up to a time: of two a second a look of one
-/// second holds one page or two, whatever a change does (1.11 was measured, and 1.33 is due).
-const TURNS: u32 = 4;
-const TURNS_MAX: Duration = Duration::from_secs(3);
 /// No pause and no timeout is waited for longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -86,11 +82,11 @@ pub(super) fn timing(answered: &Answered<'_, '_>, options: &FitOptions) -> Timin
     // Of a program with long pauses a look holds one of them at least.
     let of_pauses = bounded(pause * PAUSES).min(share.max(pause + pause / 4));
     // Where one connection takes the place of another after seconds it holds one, if there is time:
-    // looks at the beginning of one and at the end of another are not of the same. Of short ones it
-    // holds several, and of a pool several are seen at once.
+    // looks at the beginning of one and at the end of another are not of the same. Of a pool
+    // several are seen at once.
     let follow = answered.comes_and_goes() && !answered.is_pool;
-    let turn = answered.turn.filter(|_| follow).unwrap_or_default();
-    let of_turns = turn.max(TURNS_MAX.min(turn * TURNS)).min(share);
+    let turn = answered.turn.filter(|_| follow);
+    let of_turns = turn.unwrap_or_default().min(share);
     let slice = options.slice.max(of_pauses).max(of_turns);
     Timing {
         settle: ACTS_AFTER
@@ -191,7 +187,7 @@ mod tests {
     /// one began after this many seconds of ten.
     #[test]
     fn looks_last_as_long_as_connections_that_follow_each_other() {
-        let slice = |began: &[u64], bound_s: u64| {
+        let slice = |began_s: Option<u64>, bound_s: u64| {
             let second = Duration::from_secs(1);
             let track = |cookie: u64, from: u64, to: u64| {
                 let key = FlowKey {
@@ -213,12 +209,10 @@ mod tests {
                     options_error: None,
                 }
             };
-            let began: Vec<u64> = [&[0], began, &[10]].concat();
-            let flows = began.windows(2).zip(1..);
+            let first = track(1, 0, began_s.unwrap_or(10));
+            let next = began_s.map(|began| track(2, began, 10));
             let recording = Recording {
-                flows: flows
-                    .map(|(of, cookie)| track(cookie, of[0], of[1]))
-                    .collect(),
+                flows: [Some(first), next].into_iter().flatten().collect(),
                 ended: Instant::ZERO + second * 10,
                 ..Recording::default()
             };
@@ -236,12 +230,9 @@ mod tests {
             };
             timing(&answers[0], &options).slice
         };
-        assert_eq!(slice(&[], 400), Duration::from_secs(1), "it stays");
-        assert_eq!(slice(&[3], 400), Duration::from_secs(10));
-        assert_eq!(slice(&[3], 90), Duration::from_millis(4500), "no time");
-        let each_second: Vec<u64> = (1..10).collect();
-        assert_eq!(slice(&each_second, 90), Duration::from_secs(3), "several");
-        assert_eq!(slice(&each_second, 40), Duration::from_secs(2), "no time");
+        assert_eq!(slice(None, 400), Duration::from_secs(1), "it stays");
+        assert_eq!(slice(Some(3), 400), Duration::from_secs(10));
+        assert_eq!(slice(Some(3), 90), Duration::from_millis(4500), "no time");
     }
 
     #[test]
