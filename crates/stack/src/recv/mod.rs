@@ -544,6 +544,13 @@ impl Receiver {
         bytes
     }
 
+    /// Offers what is left of the window once more, in whole units of `unit` bytes.
+    pub(crate) fn offer_left(&mut self, unit: u32) -> u32 {
+        let bytes = self.current_window().next_multiple_of(unit);
+        self.window.on_offered(self.next(), bytes);
+        bytes
+    }
+
     /// Remaining part of the last offered window, in bytes.
     pub(crate) fn current_window(&self) -> u32 {
         self.window.left(self.next())

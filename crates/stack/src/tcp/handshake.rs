@@ -456,14 +456,18 @@ impl Connection {
         self.timers.stop(Timer::Handshake);
         self.timers.stop(Timer::User);
         self.stall.end();
+        let has_crossed = matches!(self.state, State::SynReceived(_));
         self.state = self.state.on_syn_acked();
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         if !self.socket.is_passive() && self.linux().is_some() {
-            // A small window bounds it already (`tcp_initialize_rcv_mss`).
-            self.agreed.send_mss = self.fitted_mss();
+            // A small window bounds it already, but not that of a SYN that crossed ours
+            // (`tcp_initialize_rcv_mss`).
+            if !has_crossed {
+                self.agreed.send_mss = self.fitted_mss();
+            }
             if syns_lost > 0 {
                 self.recovery.on_lost_syn();
             }

@@ -119,6 +119,8 @@ impl Connection {
             shared.counters.out_of_window += 1;
             return match (is_reset, flags.contains(TcpFlags::SYN)) {
                 (true, _) if self.has_number_of_fin(placed) => Verdict::Reset,
+                // Linux `tcp_timewait_state_process` looks at the numbers first.
+                (true, _) if self.is_forgotten() => Verdict::Duplicate,
                 (true, _) => Verdict::Drop,
                 (false, true) => self.judge_syn(shared, placed),
                 (false, false) => Verdict::Duplicate,

@@ -642,7 +642,7 @@ impl Connection {
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 self.recv.current_window()
             }
-            State::SynReceived(_) => self.recv.current_window().next_multiple_of(1 << scale),
+            State::SynReceived(_) => self.recv.offer_left(1 << scale),
             _ => self.recv.offer_window(now),
         };
         Stamp {
@@ -677,6 +677,10 @@ impl Connection {
 
     #[inline(never)]
     fn make_sack_option(&self) -> Option<SackBlocks> {
+        // Nothing of what came behind a gap is kept.
+        if self.is_forgotten() {
+            return None;
+        }
         let blocks = self.recv.sack_blocks(self.sack_blocks_max());
         let numbers: smallvec::SmallVec<[(SeqNum, SeqNum); 4]> = blocks
             .iter()
