@@ -177,7 +177,7 @@ def label(kit, end, limit, ending=None, knob="", gain=()):
 # Causes. Each gives (label, kit, path, further preparation, sentence), or None to draw again.
 
 
-def full(draw, at):
+def full(draw, at, bulk=bulk):
     kit = bulk(draw)
     if not fills(at, kit.most):
         return None
@@ -190,7 +190,7 @@ def full(draw, at):
     return label(kit, end, limit, NOTHING if len(limit) > 1 else None), kit, at, (), why
 
 
-def bloat(draw, at):
+def bloat(draw, at, bulk=bulk):
     kit = bulk(draw)
     at = Path(between(draw, 5, 25), between(draw, 5, 60), 0, 0, draw.choice(("cubic", "reno")))
     at = Path(at.rate, at.rtt, draw.uniform(200, 1000) * 1514 / at.bdp, 0, at.cc)
@@ -207,7 +207,7 @@ def bloat(draw, at):
     return label(kit, end, {"bufferbloat"}, knob="congestion", gain=gain), kit, at, (), why
 
 
-def lossy(draw, at):
+def lossy(draw, at, bulk=bulk):
     kit = bulk(draw)
     at = Path(at.rate, at.rtt, max(at.queue, 1), between(draw, 0.1, 2), at.cc)
     end = draw.choice((kit.sender, kit.sender, receiver_of(kit)))
@@ -281,7 +281,7 @@ def waits(draw, at):
                              "application-thinks"), NOTHING), kit, at, (), why)
 
 
-def small_sndbuf(draw, at):
+def small_sndbuf(draw, at, bulk=bulk):
     """SO_SNDBUF: the kernel doubles it, and holds half of that or more in flight."""
     held = round(at.bdp / draw.uniform(3, 8))
     kit = bulk(draw, sndbuf=held // 2)
@@ -298,7 +298,7 @@ def small_sndbuf(draw, at):
             why)
 
 
-def small_wmem(draw, at):
+def small_wmem(draw, at, bulk=bulk):
     held = round(at.bdp / draw.uniform(3, 8))
     kit = bulk(draw)
     if held < 32_000 or at.rtt < 5 or at.loss or at.rate / 2 > kit.most:
@@ -315,7 +315,7 @@ def small_wmem(draw, at):
             why)
 
 
-def small_rmem(draw, at):
+def small_rmem(draw, at, bulk=bulk):
     """Half of the buffer is the window. The kernel does not grow one that is full in each round trip."""
     held = round(2 * at.bdp / draw.uniform(3, 8))
     kit = bulk(draw)
@@ -576,14 +576,18 @@ FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]
 
 
-def main():
-    which = sys.argv[1] if len(sys.argv) > 1 else str(SEEDS[0])
-    for fit, situation in sndbufs() if which == "sndbuf" else table(int(which)):
+def show(rows):
+    for fit, situation in rows:
         path_said = f"{situation.rate} {situation.rtt} {situation.queue} {' '.join(situation.path)}"
         change = f", {fit.knob} x{fit.gain[0]}-{fit.gain[1]}" if fit.knob else ""
         print(f"{situation.name} ({path_said.strip()}, {situation.cc}), at the {fit.end}: "
               f"{'|'.join(sorted(fit.limit))}, {'|'.join(sorted(fit.ending))}{change}\n"
               f"    {situation.why}")
+
+
+def main():
+    which = sys.argv[1] if len(sys.argv) > 1 else str(SEEDS[0])
+    show(sndbufs() if which == "sndbuf" else table(int(which)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py` and `drawn.py`, and judges
+`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py` and `drawn_fifth.py`, and judges
 what it does by their labels.
 
     fitted.py list [PATTERN]
@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import drawn
+import drawn_fifth
 import fitting
 import fitting_anew
 import latecomers
@@ -150,7 +151,7 @@ def judged(label, document):
 
 def chosen(pattern):
     tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers, drawn)
+              latecomers, drawn, drawn_fifth)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

@@ -25,6 +25,7 @@ from pathlib import Path
 import captured
 import cases
 import drawn
+import drawn_fifth
 import elsewhere
 import fitting
 import fitting_anew
@@ -54,7 +55,8 @@ SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
-           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS}
+           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS,
+           **drawn_fifth.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

@@ -6,6 +6,7 @@
 
 pub(crate) mod application;
 mod draft;
+mod held_acks;
 pub(crate) mod host;
 pub(crate) mod loss;
 mod next;

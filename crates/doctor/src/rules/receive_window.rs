@@ -7,6 +7,7 @@ use base::{FlowSample, KnobValue, Live, Rate, human};
 use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
+use super::held_acks;
 use super::next::next_limit;
 use super::thresholds::{
     ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
@@ -23,7 +24,7 @@ use crate::view::View;
 
 const MODERATE: &str = "net.ipv4.tcp_moderate_rcvbuf";
 
-const READS_SLOWLY: &str = "No TCP setting helps, because the receiving program is the limit: a \
+pub(super) const READS_SLOWLY: &str = "No TCP setting helps, because the receiving program is the limit: a \
     larger buffer would only hold more unread data. In that program: read more at a time, in a \
     thread of its own, with less work per read. A proxy reads no faster than its other side takes \
     it: look there.";
@@ -32,13 +33,14 @@ const READS_SLOWLY: &str = "No TCP setting helps, because the receiving program 
 pub(crate) fn slow_reader(view: &View<'_>) -> Option<Verdict> {
     let held = stopped_share(view);
     if held.is_none() && view.receiver.is_none() {
-        return reader_delays_acks(view.sender?);
+        let sender = view.sender?;
+        return reader_delays_acks(sender).or_else(|| held_acks::seen_by_sender(sender));
     }
     let unread = unread_share(view);
     if let Some(receiver) = view.receiver.filter(|_| view.sender.is_none())
         && unread.is_some_and(|unread| unread < UNREAD_VOTES)
     {
-        return sleeps_on_data(receiver);
+        return sleeps_on_data(receiver).or_else(|| held_acks::seen_by_receiver(receiver));
     }
     let (share, confidence) = match unread {
         Some(unread) if unread < UNREAD_VOTES => return None,
@@ -253,7 +255,7 @@ pub(crate) fn reader_sets_pace(sender: &Timeline) -> bool {
     is_bbr(sender) && stopped && (window_moves(sender) || sparse_acks(sender).is_some())
 }
 
-fn is_bbr(sender: &Timeline) -> bool {
+pub(super) fn is_bbr(sender: &Timeline) -> bool {
     let name = sender.latest(|s| s.congestion);
     name.is_some_and(|name| name.starts_with("bbr"))
 }
