@@ -408,6 +408,13 @@ impl MtuState {
         }
     }
 
+    /// Its fate will say nothing, and does not count among those of which that is so.
+    pub(crate) fn forget_probe(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.probe = None;
+        }
+    }
+
     /// When what ICMP reported is forgotten. It needs no timer: whoever sends may ask.
     pub(crate) fn next_search(&self) -> Option<Instant> {
         let reported = self.reported.as_ref()?;

@@ -122,6 +122,7 @@ impl LossRecovery {
         self.process_sack(input, &mut pass);
         if pass.is_progress {
             self.timeouts = 0;
+            self.owes_timed_out = false;
             self.process_cumulative(input.ack.min(self.board.next()), &mut pass);
         }
         self.update_rtt(input, &mut pass);
@@ -322,9 +323,6 @@ impl LossRecovery {
         let (board, mut arrivals) = self.arrivals();
         let acknowledged = board.acknowledge(ack, |piece| {
             pass.retransmitted_acked |= piece.record.was_retransmitted;
-            if piece.packets == 0 {
-                return;
-            }
             fresh += piece.packets;
             arrivals.add(piece, pass, uses_sack && !is_spurious(piece, echo));
             if !piece.record.was_retransmitted {

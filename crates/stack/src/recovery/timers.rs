@@ -254,6 +254,7 @@ impl LossRecovery {
         } else {
             wait.min(bound)
         };
+        let wait = wait.min(self.settings.recovery.rto_max);
         self.timer = Some((RecoveryTimer::LossProbe, self.rtt.expiry(now, wait)));
         true
     }

@@ -25,7 +25,7 @@ pub(super) struct Buffer {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
     bytes: u32,
-    /// The largest that it was: what came then stays where it is made smaller.
+    /// Its size, or what was in it when it was made smaller, where that is more.
     peak: u32,
     is_locked: bool,
     /// Unread bytes from which on the application is told of them.
@@ -116,7 +116,7 @@ impl Buffer {
             let buffer = payload_bytes.max(1);
             self.bytes = (self.bytes / buffer).max(1) * buffer;
         }
-        self.peak = self.peak.max(self.bytes);
+        self.peak = self.bytes.max(self.charged());
     }
 
     /// Payload and headers of a full segment.

@@ -17,8 +17,8 @@ impl Receiver {
     /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
     /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
     /// data takes, and given back in pages: what is unused of the last page is reserved. Where data
-    /// goes both ways there is a new last page time and again; Linux bounds by nothing what tiny
-    /// segments take of these, we by a page.
+    /// goes both ways there is a new last page time and again: Linux goes on to take tiny segments
+    /// into these, we stop a page beyond the buffer.
     pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
         if !self.buffer.is_truesize() {
             return !self.has_out_of_order();
@@ -28,7 +28,7 @@ impl Receiver {
         let used = received + sent;
         let reserved = used.next_multiple_of(PAGE_BYTES) - used;
         let most = u64::from(self.buffer.peak()) + PAGE_BYTES;
-        self.is_predicting && u64::from(charge) <= reserved && received <= most
+        self.is_predicting && u64::from(charge) <= reserved && received + u64::from(charge) <= most
     }
 
     /// The peer's window has another size, from which on the next segment is predicted anew.

@@ -418,9 +418,6 @@ impl Connection {
     #[inline]
     fn on_ack_of_nothing(&mut self) {
         self.recovery.on_ack_of_nothing();
-        if self.recovery.wants_new_data() {
-            self.send.flush();
-        }
         self.probes.on_answer();
         if self.window.bytes() > 0 {
             self.stall.end();

@@ -79,7 +79,6 @@ impl Connection {
             self.output(now, shared);
             return;
         }
-        debug_assert!(!self.recovery.owes_timed_out(), "a timeout retransmits");
         self.tell_changes(now, shared);
         self.arm_timers(now, shared);
     }
@@ -196,6 +195,11 @@ impl Connection {
         let stamp = self.stamp(now);
         self.send_data(now, shared, &outgoing, stamp, true);
         self.on_retransmitted(now, &outgoing, mss);
+        // Nothing that is retransmitted, be it other data, leaves an MTU probe that could tell
+        // (`__tcp_retransmit_skb`).
+        if self.linux().is_some() {
+            self.size.forget_probe();
+        }
     }
 
     /// End of a retransmission of `start..end`: as many whole segments as fit into the rest of the

@@ -20,8 +20,8 @@ pub(super) struct Probes {
     /// Unanswered ones in a row, into a shut window and keepalives alike (Linux
     /// `icsk_probes_out`).
     unanswered: u32,
-    /// Zero-window probes since the window was last open, answered or not: the exponent of their
-    /// interval.
+    /// Zero-window probes since a round trip was measured, or the window opened for what waits: the
+    /// exponent of their interval.
     backoff: u32,
 }
 
@@ -61,7 +61,12 @@ impl Connection {
         }
         let due = match self.held.limit() {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
-                let interval = self.probe_interval(self.probes.backoff);
+                // In Linux the first one waits for the timeout alone (`tcp_probe0_base`).
+                let doublings = match self.linux() {
+                    Some(_) => 0,
+                    None => self.probes.backoff,
+                };
+                let interval = self.probe_interval(doublings);
                 Some(shared.tick.expiry(now, interval))
             }),
             Limit::Cork => {

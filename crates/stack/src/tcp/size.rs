@@ -86,6 +86,11 @@ impl SizeLimits {
         self.path.defer_search();
     }
 
+    /// What is in flight tells nothing of another MTU any more ([`MtuState::forget_probe`]).
+    pub(super) fn forget_probe(&mut self) {
+        self.path.forget_probe();
+    }
+
     pub(super) const fn peer_mss(&self) -> u32 {
         self.peer_mss
     }
@@ -337,10 +342,9 @@ impl Connection {
             return false;
         }
         let is_linux = self.linux().is_some();
-        // In a recovery that began with something else Linux retransmits it as other data, and its
-        // answer says nothing any more (`tcp_fastretrans_alert`, `__tcp_retransmit_skb`).
+        // In a recovery that began with something else Linux retransmits it as other data
+        // (`tcp_fastretrans_alert`).
         if is_linux && !self.recovery.began_at(first) {
-            self.size.path.on_probe_unknown();
             return false;
         }
         self.recovery.on_mtu_probe_lost(first, end);

@@ -115,11 +115,23 @@ impl Connection {
                 if self.linux().is_some() {
                     // Nor does it learn from it how the window is used (`tcp_retransmit_timer`).
                     self.output_lost(now, shared);
+                    debug_assert!(
+                        !self.recovery.owes_timed_out() || self.is_held_back(),
+                        "a timeout retransmits"
+                    );
                     return;
                 }
             }
         }
         self.output(now, shared);
+    }
+
+    /// Whether something lets nothing leave, not even a retransmission.
+    fn is_held_back(&self) -> bool {
+        matches!(
+            self.held.limit(),
+            Limit::Pacing | Limit::Interface | Limit::PeerWindow
+        )
     }
 
     /// RFC 9293 section 3.8.3: after this many retransmissions, or this long, the peer counts as
