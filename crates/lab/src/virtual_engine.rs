@@ -320,7 +320,7 @@ impl VirtualRun {
             if turns_before != turns && self.has_ended() {
                 return;
             }
-            // A look comes with the first step that it is due by, be that the arrival of a packet.
+            // A look comes with the first step by which it is due, also that of a packet's arrival.
             let look = self.course.next_look().as_nanos();
             let before_look = Instant::from_nanos(look.saturating_sub(1)).min(until);
             steps += match self.world.leap_often(before_look, LOOK_STEPS - steps) {

@@ -23,7 +23,9 @@ pub(super) fn seen_by_sender(sender: &Timeline) -> Option<Verdict> {
     let (late, srtt) = (sender.queue_delay()?, sender.srtt()?);
     let timer = DELAYED_ACK + TICK * DELAYED_ACK_TICKS;
     let is_one_way = sender.counted(|s| s.data_segs_in)? == 0;
-    if is_bbr(sender) || !is_one_way || !(SPARSE_ACKS_DELAY..=timer).contains(&late) {
+    // A window that no loss keeps small grows until the receiver's stops it.
+    let loses = sender.counted(|s| s.retrans_total_pkts)? > 0;
+    if is_bbr(sender) || !is_one_way || !loses || !(SPARSE_ACKS_DELAY..=timer).contains(&late) {
         return None;
     }
     let arrived = sender.counted(|s| s.segs_in)?.max(1) as f64;
@@ -81,6 +83,10 @@ fn segments_of_a_packet(sender: &Timeline) -> Option<u32> {
 /// lies unread for ticks after it came, the kernel keeps ACKs back meanwhile, and new data comes a
 /// round trip after each of them, and hardly at other times.
 pub(super) fn seen_by_receiver(receiver: &Timeline) -> Option<Verdict> {
+    // Of a program that answers, requests follow the answers.
+    if receiver.counted(|s| s.data_segs_out)? > 0 {
+        return None;
+    }
     let (min_rtt, mss) = (receiver.min_rtt()?, receiver.mss_bytes()?);
     let least = mss.saturating_mul(ACKED_AT_ONCE_WINDOW);
     let arrived = receiver.counted(|s| s.data_segs_in)? as f64;
@@ -156,7 +162,7 @@ mod tests {
 
     /// Looks each 10 ms at a window of 40 segments over a path of 58 ms, with losses at times, of
     /// which each ACK is for so many segments: those of 90 ms, the median of the round trips.
-    fn sends(per_ack: u64, min_rtt_ms: u64) -> Timeline {
+    fn sends(per_ack: u64, min_rtt_ms: u64, segments_per_loss: u64) -> Timeline {
         let mut timeline = Timeline::new();
         for look in 0..400_u64 {
             let at = Instant::ZERO + Duration::from_millis(10 * look);
@@ -175,7 +181,7 @@ mod tests {
                 bytes_acked: Some(segments * 1448),
                 bytes_sent: Some(segments * 1448 + 40 * 1448),
                 bytes_retrans: Some(segments * 13),
-                retrans_total_pkts: Some(segments / 110),
+                retrans_total_pkts: Some(segments / segments_per_loss),
                 data_segs_in: Some(0),
                 data_segs_out: Some(segments),
                 segs_in: Some(segments / per_ack),
@@ -195,15 +201,25 @@ mod tests {
 
     #[test]
     fn a_few_late_acks_for_all_of_a_small_window_are_those_of_a_sleeping_reader() {
-        assert_eq!(told(&sends(12, 58)), Some("slow-reader"));
-        assert_ne!(told(&sends(2, 58)), Some("slow-reader"), "a queue");
+        assert_eq!(told(&sends(12, 58, 110)), Some("slow-reader"));
+        assert_ne!(told(&sends(2, 58, 110)), Some("slow-reader"), "a queue");
+        let lossless = told(&sends(12, 58, u64::MAX));
+        assert_ne!(
+            lossless,
+            Some("slow-reader"),
+            "a path that holds ACKs together"
+        );
         // A shaper holds packets of 44 segments together where the path is that short.
-        assert_ne!(told(&sends(44, 0)), Some("slow-reader"), "one packet each");
+        assert_ne!(
+            told(&sends(44, 0, 110)),
+            Some("slow-reader"),
+            "one packet each"
+        );
     }
 
     /// Looks each 10 ms at a program that reads each 50 ms what came over a path of 60 ms: 28
     /// segments, a round trip after the ACK for those before, or a few in each look.
-    fn receives(after_acks: bool) -> Timeline {
+    fn receives(after_acks: bool, answers: bool) -> Timeline {
         let (mut timeline, mut unread, mut received) = (Timeline::new(), 0_u32, 0_u64);
         for look in 0..400_u64 {
             let phase = look % 5;
@@ -231,7 +247,7 @@ mod tests {
                 unread_bytes: Some(unread),
                 bytes_received: Some(received),
                 data_segs_in: Some(received / 1448),
-                data_segs_out: Some(0),
+                data_segs_out: Some(u64::from(answers) * look / 5),
                 segs_out: Some(look / 5),
                 since_data_received: Some(Duration::from_millis(quiet)),
                 ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10 * look), key())
@@ -242,7 +258,8 @@ mod tests {
 
     #[test]
     fn data_that_lies_unread_and_comes_a_round_trip_after_acks_waits_for_the_reader() {
-        assert_eq!(told(&receives(true)), Some("slow-reader"));
-        assert_eq!(told(&receives(false)), None, "it comes anyway");
+        assert_eq!(told(&receives(true, false)), Some("slow-reader"));
+        assert_eq!(told(&receives(false, false)), None, "it comes anyway");
+        assert_ne!(told(&receives(true, true)), Some("slow-reader"), "requests");
     }
 }

@@ -47,7 +47,7 @@ impl Intake {
         self.cost.nanos(segments) > 0
     }
 
-    /// A packet has arrived, of which takes time.
+    /// A packet has arrived that takes time to be taken in.
     pub(super) fn handle_packet(&mut self, now: Instant, packet: Parcel) {
         if self.backlog.len() >= BACKLOG_MAX {
             self.dropped += u64::from(packet.segments());

@@ -126,7 +126,9 @@ impl Net {
         let hop = &mut self.hops[link];
         let next = hop.link.poll_timeout();
         let too_big = hop.handle_packet(at, packet);
-        if hop.link.poll_timeout() != next {
+        // A packet that was held back may be overtaken by one that arrives at the same time.
+        let overtakes = hop.inlet_of.is_some() && hop.link.spec().reorder.is_some();
+        if overtakes || hop.link.poll_timeout() != next {
             match hop.inlet_of {
                 None => self.agenda.set(hop.member, hop.link.poll_timeout()),
                 Some(member) => {

@@ -376,7 +376,7 @@ impl Connection {
             outcome
         };
         if self.recovery.wants_new_data() {
-            // Linux `tcp_xmit_recovery`: it does not wait for more of its kind.
+            // Nagle's algorithm does not hold it (Linux `tcp_xmit_recovery`).
             self.send.push_once();
         }
         if outcome.lost > 0 {
