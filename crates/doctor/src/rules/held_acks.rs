@@ -15,38 +15,66 @@ use super::thresholds::{
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
 
+/// How a receiver acknowledges data that goes one way.
+pub(super) struct AckPattern {
+    /// Segments for each ACK.
+    pub(super) segments: f64,
+    /// ACKs in each round trip in which something was sent.
+    per_round_trip: f64,
+    /// Round trips beyond the shortest one.
+    pub(super) late: Duration,
+}
+
+impl AckPattern {
+    pub(super) fn of(sender: &Timeline) -> Option<Self> {
+        if sender.counted(|s| s.data_segs_in)? > 0 {
+            return None;
+        }
+        let acks = sender.counted(|s| s.segs_in)?.max(1) as f64;
+        let busy = sender.interval().mul_f64(sender.busy_share()?);
+        Some(Self {
+            segments: sender.counted(|s| s.data_segs_out)? as f64 / acks,
+            per_round_trip: acks * sender.srtt()?.as_secs_f64() / busy.as_secs_f64().max(1e-6),
+            late: sender.queue_delay()?,
+        })
+    }
+
+    /// Whether ACKs are few and late.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.segments >= SPARSE_ACKS_SEGMENTS
+            && self.per_round_trip <= SPARSE_ACKS_PER_RTT
+            && self.late >= SPARSE_ACKS_DELAY
+    }
+}
+
 /// The congestion window is small, after a loss in a short queue, and the receiving program sleeps:
 /// the window stops the sender for as long as ACKs are kept back, a few for many segments each in a
 /// round trip. A queue on the path lets every second segment through with an ACK of its own, but
 /// for segments that left as one packet (`tcp_tso_autosize`), which a shaper may hold together.
 pub(super) fn seen_by_sender(sender: &Timeline) -> Option<Verdict> {
-    let (late, srtt) = (sender.queue_delay()?, sender.srtt()?);
+    let acks = AckPattern::of(sender)?;
     let timer = DELAYED_ACK + TICK * DELAYED_ACK_TICKS;
-    let is_one_way = sender.counted(|s| s.data_segs_in)? == 0;
     // A window that no loss keeps small grows until the receiver's stops it.
     let loses = sender.counted(|s| s.retrans_total_pkts)? > 0;
-    if is_bbr(sender) || !is_one_way || !loses || !(SPARSE_ACKS_DELAY..=timer).contains(&late) {
+    if is_bbr(sender) || !loses || acks.late > timer {
         return None;
     }
-    let arrived = sender.counted(|s| s.segs_in)?.max(1) as f64;
-    let per_ack = sender.counted(|s| s.data_segs_out)? as f64 / arrived;
-    let busy = sender.interval().mul_f64(sender.busy_share()?);
-    let per_round_trip = arrived * srtt.as_secs_f64() / busy.as_secs_f64().max(1e-6);
     let window = sender.median(|s| s.cwnd_pkts)?;
     let together = f64::from(segments_of_a_packet(sender)?) * HELD_ACK_PACKETS;
     let share =
         sender.vote(|s| Some(cwnd_room_pkts(s)? < 2 && s.notsent_bytes? >= s.snd_mss_bytes?))?;
-    let is_held = window >= SPARSE_ACKS_WINDOW
-        && per_ack >= SPARSE_ACKS_SEGMENTS.max(together)
-        && per_round_trip <= SPARSE_ACKS_PER_RTT
+    let is_held = acks.is_sparse()
+        && acks.segments >= together
+        && window >= SPARSE_ACKS_WINDOW
         && share >= FULL_SHARE;
     is_held.then(|| {
         Draft::new("slow-reader", share, Confidence::Medium)
             .row(
                 "segs_in",
                 format!(
-                    "an ACK for {per_ack:.0} segments, {} late in the median",
-                    human::time(late)
+                    "an ACK for {:.0} segments, {} late in the median",
+                    acks.segments,
+                    human::time(acks.late)
                 ),
                 "an ACK for every second segment, at once",
             )

@@ -7,16 +7,15 @@ use base::{FlowSample, KnobValue, Live, Rate, human};
 use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
-use super::held_acks;
+use super::held_acks::{self, AckPattern};
 use super::next::next_limit;
 use super::thresholds::{
     ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
     DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE, MOSTLY_STOPPED,
     MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED,
     PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SLEEPS_SHARE, SPARSE_ACKS_DELAY,
-    SPARSE_ACKS_PER_RTT, SPARSE_ACKS_SEGMENTS, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE,
-    UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE,
-    WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
+    USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -214,24 +213,16 @@ fn reader_signs(sender: &Timeline) -> Option<String> {
 /// section 3.8.6.3; in Linux `__tcp_ack_snd_check`); where it has not, the delayed-ACK timer has to
 /// run out. A driver that merges segments makes ACKs as few, but not late.
 fn sparse_acks(sender: &Timeline) -> Option<String> {
-    let arrived = sender.counted(|s| s.segs_in)?.max(1) as f64;
-    let segments = sender.counted(|s| s.data_segs_out)? as f64;
-    let busy = sender.interval().mul_f64(sender.busy_share()?);
-    let round_trips = busy.as_secs_f64() / sender.srtt()?.as_secs_f64().max(1e-6);
+    let acks = AckPattern::of(sender)?;
     let window = sender.median(|s| s.snd_wnd_bytes)? / sender.mss_bytes()?.max(1);
-    let late = sender.queue_delay()?;
-    let is_one_way = sender.counted(|s| s.data_segs_in)? == 0;
-    let by_the_reader = is_one_way
+    let by_the_reader = acks.is_sparse()
         && sender.rwnd_share()? >= enough_stopped(sender)
-        && window >= SPARSE_ACKS_WINDOW
-        && segments / arrived >= SPARSE_ACKS_SEGMENTS
-        && arrived / round_trips <= SPARSE_ACKS_PER_RTT
-        && late >= SPARSE_ACKS_DELAY;
+        && window >= SPARSE_ACKS_WINDOW;
     by_the_reader.then(|| {
         format!(
             "an ACK for {:.0} segments, {} late",
-            segments / arrived,
-            human::time(late)
+            acks.segments,
+            human::time(acks.late)
         )
     })
 }
