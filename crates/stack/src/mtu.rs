@@ -408,7 +408,7 @@ impl MtuState {
         }
     }
 
-    /// Its fate will say nothing, and does not count among those of which that is so.
+    /// Abandons the probe in flight, without counting it as inconclusive.
     pub(crate) fn forget_probe(&mut self) {
         if let Some(search) = &mut self.search {
             search.probe = None;

@@ -11,6 +11,8 @@ mod common;
 mod drawn;
 #[path = "properties/edges.rs"]
 mod edges;
+#[path = "properties/ends.rs"]
+mod ends;
 #[path = "../../tailor/tests/seeds/mod.rs"]
 mod seeds;
 
@@ -26,6 +28,7 @@ use base::{FlowSample, Instant, Limit, Rate, Rng, find_knob};
 use common::{PORT, Pair, Side, client_ip, server_ip, slice, verify};
 use drawn::{CHANGES, KNOBS, any_path, any_profile, any_size, pick};
 use edges::Edges;
+use ends::{Ends, STANDSTILL_MAX};
 use link::LinkSpec;
 use tcptailor_stack::profile::{PROFILES, Profile};
 use tcptailor_stack::{
@@ -34,14 +37,6 @@ use tcptailor_stack::{
 
 /// This much virtual time must do for every transfer.
 const TIME_MAX: Duration = Duration::from_secs(1800);
-
-/// A transfer that is not done by then must have moved lately.
-const STANDSTILL_MAX: Duration = Duration::from_secs(400);
-
-/// Linux counts the time of its retries from the first retransmission of a repair, whatever is
-/// acknowledged since. One that never ends, of a segment for each timeout, ends the connection no
-/// sooner than this though its bytes move (11.2 in docs/linux-tcp.md).
-const REPAIR_MIN: Duration = Duration::from_secs(400);
 
 /// Settings that are changed while one connection lives, at most.
 const CHANGES_MAX: u64 = 20;
@@ -706,89 +701,6 @@ impl Case {
             self.server.settings,
             self.spec
         )
-    }
-}
-
-/// Both applications.
-struct Ends {
-    sender: SocketId,
-    receiver: SocketId,
-    written: u64,
-    read: u64,
-    began_at: Instant,
-    read_at: Instant,
-    /// The retries of one end are over.
-    is_given_up: bool,
-    may_write: bool,
-    may_read: bool,
-    is_finished: bool,
-    /// The reader has read everything, and the end of it.
-    is_read: bool,
-    /// The largest sizes that the buffers of the data had.
-    rcvbuf: u32,
-    sndbuf: u32,
-    /// The most that could wait behind a gap.
-    behind_gaps: u32,
-    /// Whether the sender's settings let more be queued at some time.
-    is_unbounded: bool,
-    back: Back,
-}
-
-/// What goes the other way.
-#[derive(Debug, Default)]
-struct Back {
-    written: u64,
-    read: u64,
-    read_at: Instant,
-    may_write: bool,
-    may_read: bool,
-    is_finished: bool,
-}
-
-impl Ends {
-    fn new([sender, receiver]: [SocketId; 2], now: Instant, goes_back: bool) -> Self {
-        Self {
-            sender,
-            receiver,
-            written: 0,
-            read: 0,
-            began_at: now,
-            read_at: now,
-            is_given_up: false,
-            may_write: true,
-            may_read: true,
-            is_finished: false,
-            is_read: false,
-            rcvbuf: 0,
-            sndbuf: 0,
-            behind_gaps: 0,
-            is_unbounded: false,
-            back: Back {
-                may_write: goes_back,
-                may_read: goes_back,
-                ..Back::default()
-            },
-        }
-    }
-
-    /// When either end read last.
-    fn moved_at(&self) -> Instant {
-        self.read_at.max(self.back.read_at)
-    }
-
-    /// Whether end `id` may have been in repair for as long as its retries last, and what it sends
-    /// has moved all the same.
-    fn may_be_given_up(&self, id: SocketId, now: Instant) -> bool {
-        let read_at = match id == self.sender {
-            true => self.read_at,
-            false => self.back.read_at,
-        };
-        now.since(self.began_at) >= REPAIR_MIN && now.since(read_at) < STANDSTILL_MAX
-    }
-
-    /// Whether an application has something to do.
-    const fn is_busy(&self) -> bool {
-        self.may_read || self.may_write || self.back.may_write || self.back.may_read
     }
 }
 

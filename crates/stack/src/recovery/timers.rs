@@ -188,7 +188,7 @@ impl LossRecovery {
         self.arm_retransmit_in(now, self.rtt.rto());
     }
 
-    /// A timeout that was longer when the largest was set counts no more than that (Linux
+    /// The largest timeout also bounds one that was doubled before it was set (Linux
     /// `tcp_reset_xmit_timer`).
     fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
         let wait = wait.min(self.settings.recovery.rto_max);

@@ -195,8 +195,7 @@ impl Connection {
         let stamp = self.stamp(now);
         self.send_data(now, shared, &outgoing, stamp, true);
         self.on_retransmitted(now, &outgoing, mss);
-        // Nothing that is retransmitted, be it other data, leaves an MTU probe that could tell
-        // (`__tcp_retransmit_skb`).
+        // Any retransmission makes an MTU probe in flight inconclusive (`__tcp_retransmit_skb`).
         if self.linux().is_some() {
             self.size.forget_probe();
         }

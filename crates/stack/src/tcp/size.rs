@@ -86,7 +86,7 @@ impl SizeLimits {
         self.path.defer_search();
     }
 
-    /// What is in flight tells nothing of another MTU any more ([`MtuState::forget_probe`]).
+    /// Abandons an MTU probe in flight ([`MtuState::forget_probe`]).
     pub(super) fn forget_probe(&mut self) {
         self.path.forget_probe();
     }
