@@ -162,6 +162,12 @@ impl LossRecovery {
 
     /// A round of sending is over.
     pub(crate) fn after_transmit(&mut self, now: Instant, round: &SendRound) {
+        self.end_test_without_data();
+        self.note_use(now, round);
+    }
+
+    /// The use of the window is judged: by each round, in the middle of a write too (rule 12.2).
+    pub(crate) fn note_use(&mut self, now: Instant, round: &SendRound) {
         let SendRound {
             is_window_limited,
             has_sent,
