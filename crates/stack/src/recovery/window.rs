@@ -173,7 +173,6 @@ impl LossRecovery {
             has_sent,
             writer_waits,
         } = *round;
-        self.end_test_without_data();
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
         let learns = has_sent || is_limited;
@@ -331,7 +330,8 @@ impl LossRecovery {
 
     fn retransmit_without_reduction(&mut self) {
         if !self.uses_sack() {
-            self.limit_duplicates(0);
+            // Of order nothing is learned (`tcp_simple_retransmit`).
+            self.cut_duplicates();
         }
         if self.state != CongestionState::Loss {
             self.high = self.board.next();
