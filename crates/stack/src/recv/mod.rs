@@ -333,7 +333,7 @@ impl Receiver {
                 segments: came.segments,
                 charge: blocks.charge,
                 is_pushed: data.push,
-                is_last: data.fin,
+                is_last: data.fin || data.urgent,
                 echo: data.timestamp_echo.zip(data.timestamp_rtt),
             };
             let held = Held::new(data, came, blocks);
@@ -450,7 +450,7 @@ impl Receiver {
                 segments: came.segments,
                 charge: blocks.charge,
                 is_pushed: data.push,
-                is_last: data.fin,
+                is_last: data.fin || data.urgent,
                 echo: None,
             });
             self.is_predicting = false;
@@ -694,6 +694,7 @@ struct Arrived {
     segments: u32,
     charge: u32,
     is_pushed: bool,
+    /// Ends the stream, or something urgent.
     is_last: bool,
     echo: Option<(u32, Duration)>,
 }

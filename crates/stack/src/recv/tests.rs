@@ -126,6 +126,7 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         payload,
         segment_bytes: length,
         option_bytes: 12,
+        urgent: false,
         push,
         fin: false,
         is_predicted: false,

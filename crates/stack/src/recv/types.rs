@@ -54,6 +54,8 @@ pub(crate) struct DataInput<'a> {
     pub(crate) option_bytes: u32,
     /// PSH is set.
     pub(crate) push: bool,
+    /// URG is set.
+    pub(crate) urgent: bool,
     /// A FIN follows the data.
     pub(crate) fin: bool,
     /// It is the one that Linux predicts, where that matters (`Receiver::asks_for_prediction`).

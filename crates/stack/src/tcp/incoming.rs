@@ -556,6 +556,7 @@ impl Connection {
                     false => 0,
                 },
                 push,
+                urgent: segment.flags.contains(TcpFlags::URG),
                 fin,
                 is_predicted,
                 hurries,
