@@ -24,8 +24,18 @@ pub(super) struct Held {
     by_peer_window: u64,
     by_send_buffer: u64,
     counted_until: Instant,
-    /// Whether something was written and not acknowledged from then on.
-    has_data: bool,
+    /// What is to be delivered from then on.
+    pending: Pending,
+}
+
+/// What is to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pending {
+    Nothing,
+    /// All of it has left, but is not acknowledged.
+    Sent,
+    /// Something was never sent.
+    Unsent,
 }
 
 impl Held {
@@ -37,7 +47,7 @@ impl Held {
             by_peer_window: 0,
             by_send_buffer: 0,
             counted_until: now,
-            has_data: false,
+            pending: Pending::Nothing,
         }
     }
 
@@ -48,7 +58,7 @@ impl Held {
     /// Whether nothing was unsent or unacknowledged, and there was nothing to send.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.has_data && self.limit == Limit::Application
+        self.pending == Pending::Nothing && self.limit == Limit::Application
     }
 
     /// Time counts from now on.
@@ -56,22 +66,25 @@ impl Held {
         self.counted_until = now;
     }
 
-    /// From now on `limit` is the reason. `has_data`: something is unsent or unacknowledged.
+    /// From now on `limit` is the reason.
     #[inline]
-    pub(super) fn hold(&mut self, now: Instant, limit: Limit, has_data: bool) {
+    pub(super) fn hold(&mut self, now: Instant, limit: Limit, pending: Pending) {
         self.count(now);
         self.counted_until = now;
-        self.has_data = has_data;
+        self.pending = pending;
         self.limit = limit;
     }
 
     /// Adds the time since it was last counted to what it was waited for.
     #[inline]
     fn count(&mut self, now: Instant) {
-        if self.has_data {
+        if self.pending != Pending::Nothing {
             let nanos = now.as_nanos().saturating_sub(self.counted_until.as_nanos());
             self.busy += nanos;
             match self.limit {
+                // A window that was taken back only holds what leaves once more (Linux
+                // `tcp_write_xmit` counts, not `tcp_retransmit_skb`).
+                Limit::PeerWindow if self.pending == Pending::Sent => {}
                 Limit::PeerWindow => self.by_peer_window += nanos,
                 Limit::SendBuffer => self.by_send_buffer += nanos,
                 _ => {}
@@ -100,9 +113,9 @@ mod tests {
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut held = Held::new(at(0));
         held.begin(at(5));
-        held.hold(at(10), Limit::PeerWindow, true);
-        held.hold(at(30), Limit::SendBuffer, true);
-        held.hold(at(70), Limit::PeerWindow, false);
+        held.hold(at(10), Limit::PeerWindow, Pending::Unsent);
+        held.hold(at(30), Limit::SendBuffer, Pending::Sent);
+        held.hold(at(70), Limit::PeerWindow, Pending::Nothing);
         let millis = Duration::from_millis;
         let expected = Waited {
             busy: millis(60),

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use base::{Instant, Limit};
 
+use super::held::Pending;
 use super::{Connection, State, Timer};
 use crate::host::{Failure, Shared, Writer};
 use crate::recovery::{Probe, RecoveryTimer, SendRound};
@@ -259,9 +260,14 @@ impl Connection {
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
         let owes_fin = self.send.has_fin() && !self.recovery.progress().is_fin_sent();
-        let is_out = self.recovery.packets_out() > 0;
-        let has_data = is_out || owes_fin || self.outstanding_bytes() > 0;
-        self.held.hold(now, limit, has_data);
+        let pending = if owes_fin || self.unsent_bytes() > 0 {
+            Pending::Unsent
+        } else if self.recovery.packets_out() > 0 || self.outstanding_bytes() > 0 {
+            Pending::Sent
+        } else {
+            Pending::Nothing
+        };
+        self.held.hold(now, limit, pending);
     }
 
     /// The buffer limits nothing any more where the writer was told of room (Linux
