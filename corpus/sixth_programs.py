@@ -72,7 +72,8 @@ def apache(size, think=0, sndbuf=0):
 
 def civetweb(size, think=0, sndbuf=0):
     return None if think or sndbuf else Web(page_file(size), (
-        ("server", "exec civetweb -document_root $W -listening_ports 8000 -enable_keep_alive yes"),),
+        ("server", "exec civetweb -document_root $W -listening_ports 8000 -enable_keep_alive yes "
+                    "-keep_alive_timeout_ms 900000"),),
         "civetweb", 8000, 1)
 
 
@@ -126,7 +127,7 @@ def curl_pages(name, size):
 
 def nghttpx(size=0, many=1):
     """HTTP/2 before nginx, `many` streams of pages or of what never ends."""
-    run = ("server", "exec nghttpx --workers=2 -f'0.0.0.0,3000;no-tls' -b127.0.0.1,80 --log-level=ERROR")
+    run = ("server", "exec nghttpx --workers=2 -f'0.0.0.0,3000;no-tls' -b127.0.0.1,80")
     path = "page" if size else "big"
     return Kit("nghttpx-h2load", page_file(size), (*NGINX, run),
                at_client(f"h2load -c 1 -m {many} -n 100000000 http://$S:3000/{path}"),
@@ -152,7 +153,7 @@ def smb(down):
 
 def mariadb():
     query = "select repeat(char(65 + seq % 26), 1000) from seq_1_to_2000000000"
-    return Kit("mariadb", MARIADB, (MARIADB_SERVER,),
+    return Kit("mariadb", MARIADB, MARIADB_SERVER,
                at_client(f"{SELECT.removeprefix('exec ')} -e '{query}' > /dev/null"),
                {"server": "mariadbd", "client": "mariadb"}, "server", 6, 60)
 
