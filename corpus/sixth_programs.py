@@ -154,7 +154,7 @@ def smb(down):
 def mariadb():
     query = "select repeat(char(65 + seq % 26), 1000) from seq_1_to_2000000000"
     return Kit("mariadb", MARIADB, MARIADB_SERVER,
-               at_client(f"{SELECT.removeprefix('exec ')} -e '{query}' > /dev/null"),
+               at_client(f"{SELECT.removeprefix('exec ')} -e '{query}' mysql > /dev/null"),
                {"server": "mariadbd", "client": "mariadb"}, "server", 6, 60)
 
 
