@@ -5,6 +5,7 @@
 //! Flows may come and go meanwhile: each is known by its cookie, and one that lived shorter than
 //! the window is kept with the samples that there are.
 
+mod beside;
 mod closing;
 mod followed;
 mod onlooker;
@@ -29,6 +30,7 @@ use crate::offload::OffloadReader;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
+use beside::Beside;
 use closing::Closing;
 use followed::Followed;
 use onlooker::Bystander;
@@ -102,6 +104,9 @@ pub struct WatchRequest<'a> {
     pub watches: u32,
     /// Of matching connections, watch only these: for hosts with very many others.
     pub only_announced: bool,
+    /// At most this many connections are watched that do not match, and lead to the same hosts as
+    /// matching ones: they may share the path.
+    pub beside: usize,
     /// Of matching connections, watch one part of several: the first number, below the second,
     /// selects it. Both ends of a connection are in the same part, and stay there.
     pub part: (u32, u32),
@@ -140,6 +145,7 @@ impl WatchRequest<'_> {
             owners: None,
             watches: 1,
             only_announced: false,
+            beside: 0,
             part: (0, 1),
         }
     }
@@ -234,6 +240,7 @@ struct Watcher<'a> {
     /// Lists of all sockets so far.
     lists: u64,
     left_out: BTreeSet<u64>,
+    beside: Beside,
     hosts: Vec<HostSample>,
     book: OwnerBook,
     /// The process named in the filter.
@@ -310,6 +317,7 @@ impl<'a> Watcher<'a> {
             looks: 0,
             lists: 0,
             left_out: BTreeSet::new(),
+            beside: Beside::new(request.beside),
             hosts: Vec::new(),
             book,
             process,
@@ -473,6 +481,10 @@ impl<'a> Watcher<'a> {
             self.has_ipv6 = ipv6 > 0;
             self.ipv6_listed = now;
         }
+        if self.request.beside > 0 {
+            // What is beside others is known once these are.
+            others.sort_by_cached_key(|sample| self.matches(sample) == Some(false));
+        }
         for mut sample in others {
             let cookie = sample.cookie.unwrap_or_default();
             if let Some(mut followed) = self.admit(&sample) {
@@ -523,7 +535,25 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
+    /// Whether the filter holds; `None` where that is not known yet.
+    fn matches(&mut self, sample: &FlowSample) -> Option<bool> {
+        if !self.filter.needs_owners() {
+            return Some(self.filter.matches(sample, &[]));
+        }
+        match self.book.known(sample) {
+            Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
+            Known::Nobody => Some(self.filter.matches(sample, &[])),
+            Known::NotYet => None,
+        }
+    }
+
+    /// Whether a process has it. One that was not accepted yet has none, and may come to match.
+    fn is_of_another(&mut self, sample: &FlowSample) -> bool {
+        matches!(self.book.known(sample), Known::Owners(_))
+    }
+
+    /// A flow that was not known so far, if it is to be followed: it matches, may turn out to, or
+    /// is beside one that does.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
         let (part, parts) = self.request.part;
         if part_of(sample.key, parts) != part {
@@ -534,16 +564,15 @@ impl<'a> Watcher<'a> {
         if self.request.only_announced && !is_announced() {
             return None;
         }
-        let matches = if self.filter.needs_owners() {
-            match self.book.known(sample) {
-                Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
-                Known::Nobody => Some(self.filter.matches(sample, &[])),
-                Known::NotYet => None,
-            }
-        } else {
-            Some(self.filter.matches(sample, &[]))
-        };
-        let cookie = sample.cookie.filter(|_| matches != Some(false))?;
+        let matches = self.matches(sample);
+        if matches == Some(true) {
+            self.beside.note(sample.key);
+        }
+        let is_beside = matches == Some(false) && self.is_of_another(sample);
+        let is_beside = is_beside && self.beside.admits(sample.key);
+        let cookie = sample
+            .cookie
+            .filter(|_| matches != Some(false) || is_beside)?;
         if self.samples >= self.request.samples_max {
             if matches == Some(true) {
                 self.left_out.insert(cookie);
@@ -568,6 +597,7 @@ impl<'a> Watcher<'a> {
             flow,
             look: self.looks,
             matches: matches == Some(true),
+            is_beside,
             is_asleep: false,
             listed: 0,
             is_steady: self.onlooker.is_steady(cookie),
@@ -586,8 +616,18 @@ impl<'a> Watcher<'a> {
             book,
             filter,
             samples,
+            beside,
             ..
         } = self;
+        // What is beside others is known once these are.
+        for track in flows.values_mut().filter(|track| !track.is_settled()) {
+            let last = track.flow.samples.last();
+            if let Some((last, Known::Owners(owners))) = last.map(|last| (last, book.known(last)))
+                && filter.matches(last, owners)
+            {
+                beside.note(track.flow.key);
+            }
+        }
         flows.retain(|track| {
             if track.is_settled() {
                 return true;
@@ -596,6 +636,7 @@ impl<'a> Watcher<'a> {
             let Some(last) = flow.samples.last() else {
                 return true;
             };
+            let mut is_of_another = false;
             let matches = match book.known(last) {
                 Known::NotYet => return true,
                 Known::Nobody => track.matches || filter.matches(last, &[]),
@@ -603,10 +644,15 @@ impl<'a> Watcher<'a> {
                     if flow.owners.is_empty() {
                         flow.owners = OwnerBook::in_order(last, owners);
                     }
+                    is_of_another = true;
                     track.matches || filter.matches(last, owners)
                 }
             };
             if !matches {
+                track.is_beside = is_of_another && beside.admits(flow.key);
+                if track.is_beside {
+                    return true;
+                }
                 *samples -= flow.samples.len();
                 return false;
             }
@@ -677,7 +723,7 @@ impl<'a> Watcher<'a> {
         let mut tracks: Vec<_> = self
             .flows
             .into_values()
-            .filter(|track| track.matches)
+            .filter(|track| track.matches || track.is_beside)
             .collect();
         tracks.sort_by_key(|track| track.order);
         let mut flows: Vec<Track> = tracks.into_iter().map(|track| track.flow).collect();

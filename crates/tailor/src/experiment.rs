@@ -8,6 +8,7 @@
 //!
 //! What the program offered is compared too: a gain that comes with another load is none.
 
+mod beside;
 mod drift;
 mod load;
 
@@ -403,6 +404,10 @@ impl Experiment {
             self.objective != Objective::Goodput && is_worse(Objective::Goodput, GOODPUT_SHARE_MIN);
         if costs_goodput {
             return (Answer::Worse, Some("it costs goodput"));
+        }
+        let is_taken = self.objective == Objective::Goodput && self.order != Order::SideBySide;
+        if let Some(why) = is_taken.then(|| beside::explains(&self.looks)).flatten() {
+            return (Answer::NotDistinguishable, Some(why));
         }
         if self.objective == Objective::Response && is_worse(Objective::Tail, 1.0 / TAIL_FACTOR_MAX)
         {
