@@ -7,6 +7,7 @@
 
 mod beside;
 mod closing;
+mod families;
 mod followed;
 mod onlooker;
 mod owner_book;
@@ -32,6 +33,7 @@ use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
 use beside::Beside;
 use closing::Closing;
+use families::Families;
 use followed::Followed;
 use onlooker::Bystander;
 pub use onlooker::{Onlooker, Tracks, WatchProgress};
@@ -40,9 +42,6 @@ use owner_book::{Known, OwnerBook, Pace};
 
 /// Listing all sockets to find new ones takes at most one part in this many of the time.
 const SHARE_SCAN: u32 = 20;
-/// Interval of IPv6 dumps where there are no IPv6 sockets: the kernel walks its whole connection
-/// table once per family.
-const LIST_IPV6_EVERY: Duration = Duration::from_secs(1);
 /// Asking for one socket costs as much as listing this many.
 const ONE_BY_ONE: usize = 3;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
@@ -228,9 +227,7 @@ struct Watcher<'a> {
     live: usize,
     /// How many of them do not sleep.
     awake: usize,
-    /// Whether there were IPv6 sockets when they were last listed, and when that was.
-    has_ipv6: bool,
-    ipv6_listed: Instant,
+    families: Families,
     flows: ByCookie<Followed>,
     /// There may be some whose owners are not known yet.
     is_unsettled: bool,
@@ -308,8 +305,7 @@ impl<'a> Watcher<'a> {
             listed_at: began,
             live: 0,
             awake: 0,
-            has_ipv6: true,
-            ipv6_listed: began,
+            families: Families::new(),
             flows: ByCookie::default(),
             is_unsettled: false,
             order: 0,
@@ -357,7 +353,7 @@ impl<'a> Watcher<'a> {
         if self.pace_ports.is_due(now, share)
             && counted.is_none_or(|counted| now.since(counted) >= COUNT_PORTS_EVERY)
         {
-            let (diag, skip_ipv6) = (&mut self.diag, !self.has_ipv6);
+            let (diag, skip_ipv6) = (&mut self.diag, self.families.skips_ipv6(now));
             sample.ports = self.pace_ports.run(|| ports_taken(diag, skip_ipv6))?;
         }
         self.hosts.push(sample);
@@ -389,6 +385,7 @@ impl<'a> Watcher<'a> {
         for mut sample in closed.into_iter().flatten() {
             let cookie = sample.cookie.unwrap_or_default();
             if !self.flows.contains(cookie) {
+                self.families.note_missed(sample.at);
                 let may_match = !self.filter.needs_owners() || self.book.accepted(&sample);
                 let Some(new) = may_match.then(|| self.admit(&sample)).flatten() else {
                     continue;
@@ -453,8 +450,7 @@ impl<'a> Watcher<'a> {
 
     /// Lists all sockets, which also finds new ones.
     fn look_at_all(&mut self, now: Instant, last: bool) -> Result<()> {
-        let since = now.since(self.ipv6_listed);
-        self.scan.skip_ipv6 = !self.has_ipv6 && !last && since < LIST_IPV6_EVERY;
+        self.scan.skip_ipv6 = !last && self.families.skips_ipv6(now);
         (self.listed_count, self.listed_at) = (0, now);
         self.lists += 1;
         let mut others = Vec::new();
@@ -478,8 +474,7 @@ impl<'a> Watcher<'a> {
         let (diag, scan) = (&mut self.diag, &self.scan);
         let ipv6 = self.pace_scan.run(|| diag.scan_each(scan, &mut take))?;
         if !self.scan.skip_ipv6 {
-            self.has_ipv6 = ipv6 > 0;
-            self.ipv6_listed = now;
+            self.families.note(now, ipv6);
         }
         if self.request.beside > 0 {
             // What is beside others is known once these are.
