@@ -112,6 +112,8 @@ struct Reported {
 pub(crate) struct MtuState {
     /// Upper bound: the interface's MTU, and the peer's MSS.
     ceiling: u16,
+    /// The interface's MTU alone.
+    link: u16,
     ip_header: u16,
     discovery: bool,
     probing: MtuProbing,
@@ -133,6 +135,7 @@ impl MtuState {
     pub(crate) fn new(now: Instant, settings: &Path, mtu: u16, ip_header: u16) -> Self {
         let mut state = Self {
             ceiling: mtu,
+            link: mtu,
             ip_header,
             discovery: false,
             probing: MtuProbing::Off,
@@ -214,6 +217,7 @@ impl MtuState {
     pub(crate) fn limit_by_interface(&mut self, mtu: u16) -> bool {
         let before = self.mtu();
         self.ceiling = self.ceiling.min(mtu);
+        self.link = self.link.min(mtu);
         self.clamp_search();
         self.mtu() < before
     }
@@ -225,6 +229,13 @@ impl MtuState {
             Some(search) if !search.is_pending => known.min(search.low),
             _ => known,
         }
+    }
+
+    /// What the interface and routers let pass, whatever the peer takes or a search found (Linux
+    /// `icsk_pmtu_cookie`).
+    pub(crate) fn path_mtu(&self) -> u16 {
+        let reported = self.reported.as_ref();
+        reported.map_or(self.link, |reported| reported.mtu.min(self.link))
     }
 
     /// Bytes of the largest packet that may be a probe of a larger MTU.

@@ -331,6 +331,13 @@ impl LossRecovery {
         });
         let acked = acknowledged.packets;
         pass.retransmitted_acked |= acknowledged.is_of_retransmission;
+        // Linux keeps the number of a packet of which a part was acknowledged, below what was: its
+        // rest seems to be late (`tcp_clean_rtx_queue`).
+        if let Some(start) = acknowledged.cut_packet
+            && self.settings.recovery.rto_rule == RtoRule::Linux
+        {
+            pass.lowest_original = pass.lowest_original.min(start);
+        }
         pass.acked = acked;
         pass.sets_timer |= acked > 0;
         if uses_sack {
@@ -361,9 +368,7 @@ impl LossRecovery {
     /// `tcp_check_reno_reordering`).
     pub(super) fn limit_duplicates(&mut self, added: u32) {
         let out = self.board.packets_out();
-        let holes = self.board.lost().max(1).min(out);
-        if self.board.sacked() + holes > out {
-            self.board.set_duplicates(out - holes);
+        if self.cut_duplicates() {
             let degree = (out + added).min(REORDERING_MAX);
             // In Linux so few packets also lower it (`tcp_check_reno_reordering`).
             self.reordering = match self.settings.recovery.rto_rule {
@@ -372,6 +377,18 @@ impl LossRecovery {
             };
             self.stats.make().reordering_seen += 1;
         }
+    }
+
+    /// As many duplicates as packets can have caused; whether there were more (Linux
+    /// `tcp_limit_reno_sacked`).
+    pub(super) fn cut_duplicates(&mut self) -> bool {
+        let out = self.board.packets_out();
+        let holes = self.board.lost().max(1).min(out);
+        let has_more = self.board.sacked() + holes > out;
+        if has_more {
+            self.board.set_duplicates(out - holes);
+        }
+        has_more
     }
 
     /// Whether packets were seen to overtake each other.

@@ -283,10 +283,11 @@ impl Scoreboard {
         ack: u64,
         mut visit: impl FnMut(&Delivered<'_>),
     ) -> Acknowledged {
-        let mut packets = 0;
+        let (mut packets, mut cut_packet) = (0, None);
         while let Some(flight) = self.flight.as_mut()
             && let Some((start, mut record)) = flight.outstanding.pop_below(ack)
         {
+            let cut = Some(flight.cut).filter(|cut| cut.0 == start);
             let left = if record.end > ack {
                 packets_of(ack, record.end, record.segment, self.fin_end()).min(record.packets)
             } else {
@@ -296,6 +297,7 @@ impl Scoreboard {
             self.release(&record, start, taken);
             // A part of a packet tells nothing of when that left (Linux `tcp_clean_rtx_queue`).
             if taken > 0 {
+                cut_packet = cut_packet.or(cut.filter(|_| !record.was_retransmitted));
                 visit(&Delivered {
                     start,
                     end: record.end.min(ack),
@@ -307,6 +309,9 @@ impl Scoreboard {
             if left > 0 {
                 record.packets = left;
                 let flight = self.flight.make();
+                if taken == 0 && left == 1 {
+                    flight.cut = (ack, cut.map_or(start, |cut| cut.1));
+                }
                 if record.waits() {
                     flight.to_retransmit.insert(ack);
                 }
@@ -315,6 +320,7 @@ impl Scoreboard {
         }
         let mut acknowledged = self.acknowledge_runs(ack);
         acknowledged.packets += packets;
+        acknowledged.cut_packet = cut_packet.map(|cut| cut.1);
         self.progress.on_acked(ack);
         if let Some(flight) = self.flight.as_mut() {
             if flight.is_over() {

@@ -162,12 +162,17 @@ impl LossRecovery {
 
     /// A round of sending is over.
     pub(crate) fn after_transmit(&mut self, now: Instant, round: &SendRound) {
+        self.end_test_without_data();
+        self.note_use(now, round);
+    }
+
+    /// The use of the window is judged: by each round, in the middle of a write too (rule 12.2).
+    pub(crate) fn note_use(&mut self, now: Instant, round: &SendRound) {
         let SendRound {
             is_window_limited,
             has_sent,
             writer_waits,
         } = *round;
-        self.end_test_without_data();
         let out = self.board.packets_out();
         let is_limited = is_window_limited || self.board.in_flight() >= self.window.cwnd;
         let learns = has_sent || is_limited;
@@ -325,7 +330,8 @@ impl LossRecovery {
 
     fn retransmit_without_reduction(&mut self) {
         if !self.uses_sack() {
-            self.limit_duplicates(0);
+            // Of order nothing is learned (`tcp_simple_retransmit`).
+            self.cut_duplicates();
         }
         if self.state != CongestionState::Loss {
             self.high = self.board.next();

@@ -17,7 +17,7 @@ use crate::shrink::{KEPT, push, shrink_empty};
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
 /// Ranges that are remembered for SACK blocks, as many as fit into the options.
-const RECENT_MAX: usize = 4;
+const TOLD_MAX: usize = 4;
 /// Largest queue whose memory a host keeps, in packets.
 const SPARE_MAX: usize = 256;
 
@@ -124,8 +124,9 @@ struct Behind {
     charge: u32,
     bytes: u64,
     packets: usize,
-    /// An offset in each of the ranges that changed last, the latest first.
-    recent: SmallVec<[u64; RECENT_MAX]>,
+    /// The blocks that changed last, the latest first. Linux forgets the oldest of more, so that a
+    /// block that joins what it forgot is told without it (rule 9.3; `tcp_sack_new_ofo_skb`).
+    told: SmallVec<[(u64, u64); TOLD_MAX]>,
 }
 
 impl Behind {
@@ -161,10 +162,24 @@ impl Behind {
         range.held.iter().map(|held| u32::from(held.segments)).sum()
     }
 
-    fn note_recent(&mut self, start: u64, end: u64, offset: u64) {
-        self.recent.retain(|other| !(start..end).contains(other));
-        self.recent.truncate(RECENT_MAX - 1);
-        self.recent.insert(0, offset);
+    /// Data `start..end` came, all of it or a part for the first time.
+    fn note_told(&mut self, start: u64, end: u64) {
+        let touched = |block: (u64, u64), (from, to): (u64, u64)| {
+            (from <= block.1 && block.0 <= to).then(|| (from.min(block.0), to.max(block.1)))
+        };
+        let mut block = (start, end);
+        let mut at = 0;
+        while let Some(&other) = self.told.get(at) {
+            match touched(block, other) {
+                Some(joined) => {
+                    block = joined;
+                    self.told.remove(at);
+                }
+                None => at += 1,
+            }
+        }
+        self.told.truncate(TOLD_MAX - 1);
+        self.told.insert(0, block);
     }
 }
 
@@ -262,8 +277,7 @@ impl Assembler {
                 });
             }
             if found.end >= end {
-                let found_end = found.end;
-                behind.note_recent(before, found_end, start);
+                behind.note_told(start, end);
                 return duplicate;
             }
             is_whole = found.end == start;
@@ -304,7 +318,7 @@ impl Assembler {
         if let Some(last) = last {
             join(&mut range, last);
         }
-        behind.note_recent(range_start, range.end, start);
+        behind.note_told(start, end);
         behind.ranges.insert(range_start, range);
         duplicate
     }
@@ -338,7 +352,7 @@ impl Assembler {
             }
         }
         if !behind.ranges.is_empty() {
-            behind.recent.retain(|offset| *offset >= self.next);
+            behind.told.retain(|(start, _)| *start > self.next);
             self.behind = Some(behind);
         }
         duplicate
@@ -407,7 +421,7 @@ impl Assembler {
         }
         if dropped > 0 {
             // What was promised is forgotten, so nothing is promised any more (RFC 2018 section 8).
-            behind.recent.clear();
+            behind.told.clear();
         }
         if behind.ranges.is_empty() {
             self.behind = None;
@@ -446,13 +460,26 @@ impl Assembler {
         before.saturating_sub(self.packets()) as u64
     }
 
-    /// The ranges behind gaps as blocks, the one that changed last first (RFC 2018 section 4).
-    pub(super) fn blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
-        let recent = self.behind.iter().flat_map(|behind| &behind.recent);
-        recent
-            .filter_map(|offset| self.range_around(*offset))
-            .take(max)
-            .collect()
+    /// The blocks that changed last, the latest first; `whole`: all of the ranges in which they lie
+    /// (RFC 2018 section 4).
+    pub(super) fn blocks(&self, max: usize, whole: bool) -> SmallVec<[(u64, u64); 4]> {
+        let mut blocks = SmallVec::new();
+        for &told in self.behind.iter().flat_map(|behind| &behind.told) {
+            let block = match whole {
+                true => self.range_around(told.0).unwrap_or(told),
+                false => told,
+            };
+            if blocks.len() < max && !blocks.contains(&block) {
+                blocks.push(block);
+            }
+        }
+        blocks
+    }
+
+    /// Nothing is behind gaps any more, and these blocks are told of until it is dropped.
+    pub(super) fn keep_told(&mut self, told: &[(u64, u64)]) {
+        let told = told.iter().copied().collect();
+        self.behind.get_or_insert_default().told = told;
     }
 
     /// The range in which `offset` lies.

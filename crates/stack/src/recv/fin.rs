@@ -1,6 +1,9 @@
 //! The peer's FIN: where it stands, what lies behind it, and what takes its place (rule 9.2).
 
+use base::tcp::SackBlocks;
+
 use super::Receiver;
+use super::sack::ToldBlocks;
 use crate::progress::Mark;
 
 impl Receiver {
@@ -36,18 +39,18 @@ impl Receiver {
         }
     }
 
-    /// The FIN is reached: what lies behind it is dropped, by whoever had closed only once the ACK
-    /// of the FIN has left.
-    pub(super) fn finish_behind_fin(&mut self) {
-        if !self.tells_behind_fin {
-            self.drop_behind_fin();
-        }
-    }
-
-    /// Our side has closed: the ACK of the peer's FIN leaves before what lies behind it is dropped
+    /// Our side has closed: the ACK of the peer's FIN leaves before anything of SACK is forgotten
     /// (Linux `tcp_fin`).
     pub(crate) const fn tell_behind_fin(&mut self) {
         self.tells_behind_fin = true;
+    }
+
+    /// The blocks that the ACK of the FIN tells of, if it is reached by what has just come: those
+    /// of before, of which some may be in order now.
+    #[inline]
+    pub(super) fn blocks_before_fin(&self) -> Option<ToldBlocks> {
+        (self.tells_behind_fin && self.has_out_of_order())
+            .then(|| self.blocks_behind_gaps(SackBlocks::MAX))
     }
 
     /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
@@ -70,11 +73,16 @@ impl Receiver {
     }
 
     #[inline]
-    pub(super) fn reach_fin(&mut self) -> bool {
+    pub(super) fn reach_fin(&mut self, told: Option<ToldBlocks>) -> bool {
         let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
             self.is_fin_reached = true;
-            self.finish_behind_fin();
+            let duplicate = self.duplicate.take();
+            self.drop_behind_fin();
+            if let Some(told) = told {
+                self.duplicate = duplicate;
+                self.queue.keep_told(&told);
+            }
             self.acks.on_fin();
         }
         is_reached

@@ -308,6 +308,7 @@ impl Receiver {
     ) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
+        let told = self.blocks_before_fin();
         if fin_waits {
             self.cover_fin(data.start, data.start + u64::from(payload_bytes));
         }
@@ -346,13 +347,11 @@ impl Receiver {
                 self.tune_by_arrival(now, &facts, env);
             }
         }
-        if had_gap && self.fin == Mark::at(self.queue.next()) {
-            self.finish_behind_fin();
-        } else if had_gap {
+        if had_gap && self.fin != Mark::at(self.queue.next()) {
             self.close_gap();
         }
+        let fin = self.reach_fin(told);
         self.is_predicting |= self.may_predict();
-        let fin = self.reach_fin();
         if fin && fin_waits && !data.fin {
             self.acks.set_urgent();
         }

@@ -7,6 +7,9 @@ use smallvec::SmallVec;
 
 use super::Receiver;
 
+/// Blocks by their offsets, the one that changed last first.
+pub(super) type ToldBlocks = SmallVec<[(u64, u64); SackBlocks::MAX]>;
+
 /// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const SACK_BLOCKS_EXPECTED: usize = 2;
 
@@ -18,7 +21,7 @@ impl Receiver {
         if !self.acks.is_merging() || start <= self.next() || start >= self.window.edge() {
             return false;
         }
-        let blocks = self.queue.blocks(SackBlocks::MAX);
+        let blocks = self.told_blocks(SackBlocks::MAX);
         let touches = |&(from, to): &(u64, u64)| start <= to && from <= end;
         blocks.iter().position(touches).unwrap_or(blocks.len()) >= SACK_BLOCKS_EXPECTED
     }
@@ -30,21 +33,26 @@ impl Receiver {
 
     /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
     /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
-    pub(crate) fn sack_blocks(&self, max: usize) -> SmallVec<[(u64, u64); 4]> {
-        let mut blocks = SmallVec::new();
+    pub(crate) fn sack_blocks(&self, max: usize) -> ToldBlocks {
+        let mut blocks = ToldBlocks::new();
         if !self.has_sack || max == 0 {
             return blocks;
         }
         blocks.extend(self.duplicate.as_deref().copied());
-        blocks.extend(self.queue.blocks(max - blocks.len()));
-        let Some(fin) = self.early_fin() else {
+        blocks.extend(self.blocks_behind_gaps(max - blocks.len()));
+        blocks
+    }
+
+    /// The same without a duplicate.
+    pub(super) fn blocks_behind_gaps(&self, max: usize) -> ToldBlocks {
+        let mut blocks = self.told_blocks(max);
+        let Some(fin) = self.early_fin().filter(|_| max > 0) else {
             return blocks;
         };
         // A FIN is a byte that joins the blocks it touches, or a block of its own.
-        let first = usize::from(self.duplicate.is_some());
         let mut joined = (fin, fin + 1);
         let mut place = None;
-        let mut at = first;
+        let mut at = 0;
         while let Some(&(from, to)) = blocks.get(at) {
             if from <= fin + 1 && fin <= to {
                 joined = (joined.0.min(from), joined.1.max(to));
@@ -55,13 +63,18 @@ impl Receiver {
             }
         }
         let place = if self.is_fin_latest {
-            first
+            0
         } else {
             place.unwrap_or(at)
         };
         blocks.insert(place, joined);
         blocks.truncate(max);
         blocks
+    }
+
+    /// The blocks behind gaps: in Linux what it remembers of them, otherwise all that is there.
+    fn told_blocks(&self, max: usize) -> ToldBlocks {
+        self.queue.blocks(max, self.autotune.linux().is_none())
     }
 
     /// The next option says that this came twice, and not what came twice before (Linux

@@ -8,7 +8,7 @@ pub(super) const PACKET_OVERHEAD_BYTES: u64 = 832;
 /// Largest memory of the records of a packet; an mbuf of `FreeBSD` takes as much (`MSIZE`).
 pub(super) const SMALL_PACKET_BYTES: u64 = 256;
 /// Header reserve and shared info in Linux's figure of memory per segment (rule 5.1).
-const SEGMENT_HEADROOM_BYTES: u64 = 256 + 320;
+const SEGMENT_HEADROOM_BYTES: u64 = 192 + 320;
 /// Descriptor in the same figure.
 const SEGMENT_DESCRIPTOR_BYTES: u64 = 256;
 /// Least send buffer of Linux (`SOCK_MIN_SNDBUF`, vector B2).

@@ -542,6 +542,7 @@ impl Connection {
                     // The peer is there; the last timeout gives it another chance to send (Linux
                     // `syn_ack_recalc`).
                     let timeouts = state.timeouts;
+                    self.traffic.on_deferred_timeout();
                     self.arm_handshake(now, shared, timeouts);
                     return;
                 }

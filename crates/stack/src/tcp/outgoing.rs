@@ -9,7 +9,6 @@ use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
 use crate::host::{Shared, Writer};
 use crate::packet::{Body, EcnMark, Payload, Segment, SegmentOptions, Timestamps};
-use crate::recovery::SendRound;
 use crate::recv::AckWanted;
 use crate::send::{NewProbe, Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
@@ -59,6 +58,7 @@ impl Connection {
             self.hold(now, limit);
             self.report_sent(shared);
             self.offer_room(shared);
+            self.hold_with_room(now);
             if self.recv.ack_wanted() == AckWanted::Now {
                 self.send_ack(now, shared);
             }
@@ -261,19 +261,6 @@ impl Connection {
         limit
     }
 
-    /// Tells recovery how a round of sending ended that began at `from`.
-    pub(super) fn end_send(&mut self, now: Instant, limit: Limit, from: u64) {
-        let round = SendRound {
-            is_window_limited: limit == Limit::Congestion,
-            has_sent: self.recovery.next() > from,
-            writer_waits: self.send.writer_waits(),
-        };
-        if self.unsent_bytes() < self.mss().into() {
-            self.recovery.mark_app_limited();
-        }
-        self.recovery.after_transmit(now, &round);
-    }
-
     /// Sends the next segment or GSO packet of new data, or says why it stays. `probe`: it tries
     /// this MTU. `known`: the stamp of the one before, where nothing has come in since.
     fn send_next(
@@ -331,7 +318,10 @@ impl Connection {
         self.renew(&mut env);
         // The first packet behind an idle time may change the window and the rate.
         let is_first = self.recovery.packets_out() == 0;
-        let _ = self.send_next(now, shared, &env, None, &mut None);
+        let next = self.recovery.next();
+        let sent = self.send_next(now, shared, &env, None, &mut None);
+        let round = self.send_round(sent.err().unwrap_or(Limit::Application), next);
+        self.recovery.note_use(now, &round);
         (!is_first).then_some(env)
     }
 

@@ -100,6 +100,11 @@ impl SizeLimits {
         self.path.mtu()
     }
 
+    /// The path's MTU alone.
+    pub(super) fn path_mtu(&self) -> u16 {
+        self.path.path_mtu()
+    }
+
     /// Bytes of the largest packet that may be a probe of a larger MTU.
     pub(super) fn largest(&self) -> u16 {
         self.path.largest()

@@ -5,8 +5,8 @@ use core::time::Duration;
 use base::{Instant, Limit};
 
 use super::{Connection, State, Timer};
-use crate::host::{Failure, Shared};
-use crate::recovery::{Probe, RecoveryTimer};
+use crate::host::{Failure, Shared, Writer};
+use crate::recovery::{Probe, RecoveryTimer, SendRound};
 use crate::send::NewProbe;
 use crate::trace::TraceEvent;
 
@@ -255,11 +255,40 @@ impl Connection {
     }
 
     /// Notes why nothing more is sent, and counts the time of the wait that ends (Linux
-    /// `tcp_chrono_*`): busy while something is unsent or unacknowledged.
+    /// `tcp_chrono_*`): busy while something is unsent or unacknowledged, be it a FIN.
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        let has_data = self.outstanding_bytes() > 0;
+        let owes_fin = self.send.has_fin() && !self.recovery.progress().is_fin_sent();
+        let is_out = self.recovery.packets_out() > 0;
+        let has_data = is_out || owes_fin || self.outstanding_bytes() > 0;
         self.held.hold(now, limit, has_data);
+    }
+
+    /// The buffer limits nothing any more where the writer was told of room (Linux
+    /// `tcp_check_space`).
+    #[inline]
+    pub(super) fn hold_with_room(&mut self, now: Instant) {
+        if self.held.limit() == Limit::SendBuffer && self.socket.writer() == Writer::Free {
+            self.hold(now, Limit::Application);
+        }
+    }
+
+    /// Tells recovery how a round of sending ended that began at `from`.
+    pub(super) fn end_send(&mut self, now: Instant, limit: Limit, from: u64) {
+        if self.unsent_bytes() < self.mss().into() {
+            self.recovery.mark_app_limited();
+        }
+        let round = self.send_round(limit, from);
+        self.recovery.after_transmit(now, &round);
+    }
+
+    /// The round as recovery judges it.
+    pub(super) fn send_round(&self, limit: Limit, from: u64) -> SendRound {
+        SendRound {
+            is_window_limited: limit == Limit::Congestion,
+            has_sent: self.recovery.next() > from,
+            writer_waits: self.send.writer_waits(),
+        }
     }
 }
 

@@ -14,9 +14,11 @@ pub(super) struct Traffic {
     data_segments_out: u64,
     bytes_sent: u64,
     /// SYNs and SYN-ACKs that were retransmitted after a timeout.
-    handshake_retransmits: u32,
+    handshake_retransmits: u16,
     /// SYN-ACKs that were retransmitted because the peer's SYN was.
     duplicate_syns: u32,
+    /// Timeouts by which no SYN-ACK was retransmitted, since the peer had answered.
+    deferred_timeouts: u16,
     last_data_sent: Option<Instant>,
     last_data_received: Option<Instant>,
     last_ack_received: Option<Instant>,
@@ -59,7 +61,12 @@ impl Traffic {
 
     /// SYN or SYN-ACK is retransmitted.
     pub(super) const fn on_handshake_retransmit(&mut self) {
-        self.handshake_retransmits += 1;
+        self.handshake_retransmits = self.handshake_retransmits.saturating_add(1);
+    }
+
+    /// A SYN-ACK is not retransmitted, though its time has come.
+    pub(super) const fn on_deferred_timeout(&mut self) {
+        self.deferred_timeouts = self.deferred_timeouts.saturating_add(1);
     }
 
     /// A SYN-ACK is retransmitted because the peer's SYN was.
@@ -90,6 +97,11 @@ impl Traffic {
         self.handshake_retransmits.into()
     }
 
+    /// Timeouts of the handshake, whether something was retransmitted or not.
+    pub(super) fn handshake_timeouts(&self) -> u64 {
+        u64::from(self.handshake_retransmits) + u64::from(self.deferred_timeouts)
+    }
+
     /// SYN-ACKs that were retransmitted because the peer's SYN was.
     pub(super) fn duplicate_syns(&self) -> u64 {
         self.duplicate_syns.into()
@@ -115,6 +127,7 @@ impl Traffic {
             bytes_sent,
             handshake_retransmits: _,
             duplicate_syns: _,
+            deferred_timeouts: _,
             last_data_sent,
             last_data_received,
             last_ack_received,

@@ -36,6 +36,8 @@ pub(in crate::recovery) struct Acknowledged {
     pub(in crate::recovery) packets: u32,
     /// Of what was SACKed before, some had been retransmitted.
     pub(in crate::recovery) is_of_retransmission: bool,
+    /// Where a packet began of which a part had been acknowledged before.
+    pub(in crate::recovery) cut_packet: Option<u64>,
 }
 
 /// A range that left at one time; what is left of it in `outstanding` with that time counts.
@@ -71,6 +73,8 @@ pub(super) struct Flight {
     pub(super) highest_sack: u64,
     /// Counting duplicates found everything below lost already.
     pub(super) counted_below: u64,
+    /// What is left of a single packet of which a part was acknowledged, and where that began.
+    pub(super) cut: (u64, u64),
     /// Packets delivered when something was last retransmitted.
     delivered: u64,
 }
@@ -97,6 +101,7 @@ impl Flight {
         self.by_time.shrink_to(KEPT);
         self.highest_sack = 0;
         self.counted_below = 0;
+        self.cut = (0, 0);
     }
 
     /// Joins packets with their neighbours of the same size: which of them was retransmitted is not

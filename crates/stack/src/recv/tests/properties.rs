@@ -126,7 +126,7 @@ fn push_of(micros: u64) -> bool {
 
 /// Every block is data that came, that is not in order, and that was not named before.
 fn check_blocks(receiver: &Receiver, received: &[bool]) -> Result<(), TestCaseError> {
-    let blocks = receiver.queue.blocks(4);
+    let blocks = receiver.queue.blocks(4, true);
     for (index, &(start, end)) in blocks.iter().enumerate() {
         prop_assert!(start > receiver.next() && start < end);
         prop_assert!(all_of(received, start, end));
