@@ -189,8 +189,8 @@ impl Experiment {
         self.looks.iter().all(Vec::is_empty)
     }
 
-    /// Takes in a look. One in which no transfer began and ended says nothing of how long one takes,
-    /// and is made again, unless there was something to deliver and nothing came through.
+    /// Takes in a look. One in which no transfer began and ended says nothing of how long one
+    /// takes, and is made again, unless there was something to deliver and nothing came through.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
         let is_stuck = measure.goodput_bps == 0 && measure.stalled_share.is_some();
         let is_told = measure.value(self.objective).is_some() || is_stuck;

@@ -197,7 +197,8 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
 /// connections to the same host, those of other processes too: what drops at one rate, be it a
 /// bucket without tokens or a queue without room, is in the same state at each of its drops, so
 /// that it has passed its rate in between, however the windows were. From one random loss to the
-/// next the rate is that of the windows, which vary. Says at how many losses, and by how much it varies.
+/// next the rate is that of the windows, which vary. Says at how many losses, and by how much it
+/// varies.
 pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
     let find = || {
         let all = losses(view.sender?);

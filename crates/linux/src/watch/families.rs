@@ -40,8 +40,8 @@ impl Families {
         }
     }
 
-    /// A connection was closed that no list has shown. Gaps between connections may come as often as
-    /// lists do.
+    /// A connection was closed that no list has shown. Gaps between connections may come as often
+    /// as lists do.
     pub(super) const fn note_missed(&mut self, now: Instant) {
         self.seen = Some(now);
     }
