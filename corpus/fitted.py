@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py` and `drawn_fifth.py`, and judges
+`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py`, `drawn_fifth.py` and `drawn_seventh.py`, and judges
 what it does by their labels.
 
     fitted.py list [PATTERN]
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import drawn
 import drawn_fifth
+import drawn_seventh
 import fitting
 import fitting_anew
 import latecomers
@@ -151,7 +152,7 @@ def judged(label, document):
 
 def chosen(pattern):
     tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers, drawn, drawn_fifth)
+              latecomers, drawn, drawn_fifth, drawn_seventh)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

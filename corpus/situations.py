@@ -26,6 +26,7 @@ import captured
 import cases
 import drawn
 import drawn_fifth
+import drawn_seventh
 import elsewhere
 import fitting
 import fitting_anew
@@ -56,7 +57,7 @@ CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFI
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
            **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS,
-           **drawn_fifth.CONFIGS}
+           **drawn_fifth.CONFIGS, **drawn_seventh.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
 use crate::{Instant, KernelName, Limit, Rate};
@@ -31,6 +31,16 @@ impl FlowKey {
         Self {
             local: self.remote,
             remote: self.local,
+        }
+    }
+
+    /// The first address of the network that the other side is taken to be in: 24 bits of an IPv4
+    /// address, 64 of an IPv6 one. Hosts of one network are mostly reached by one path.
+    #[must_use]
+    pub fn remote_network(self) -> IpAddr {
+        match self.remote.ip().to_canonical() {
+            IpAddr::V4(host) => Ipv4Addr::from(u32::from(host) & (u32::MAX << 8)).into(),
+            IpAddr::V6(host) => Ipv6Addr::from(u128::from(host) & (u128::MAX << 64)).into(),
         }
     }
 }

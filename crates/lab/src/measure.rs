@@ -35,6 +35,11 @@ pub struct Measure {
     /// round trip explains; `None` where there was nothing to deliver, or nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_share: Option<f64>,
+    /// Payload that other connections to the same hosts carried the same way, in bit/s, such as
+    /// those of other processes: what a gain may be taken from; for comparisons only. `None` where
+    /// there were none, or nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside_bps: Option<u64>,
     /// Load offered by the program, in a measure independent of TCP's speed; for comparisons only.
     /// `None` where the connection carries as much as it can, or was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,9 @@
 //! Flows may come and go meanwhile: each is known by its cookie, and one that lived shorter than
 //! the window is kept with the samples that there are.
 
+mod beside;
 mod closing;
+mod families;
 mod followed;
 mod onlooker;
 mod owner_book;
@@ -29,7 +31,9 @@ use crate::offload::OffloadReader;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
+use beside::Beside;
 use closing::Closing;
+use families::Families;
 use followed::Followed;
 use onlooker::Bystander;
 pub use onlooker::{Onlooker, Tracks, WatchProgress};
@@ -38,9 +42,6 @@ use owner_book::{Known, OwnerBook, Pace};
 
 /// Listing all sockets to find new ones takes at most one part in this many of the time.
 const SHARE_SCAN: u32 = 20;
-/// Interval of IPv6 dumps where there are no IPv6 sockets: the kernel walks its whole connection
-/// table once per family.
-const LIST_IPV6_EVERY: Duration = Duration::from_secs(1);
 /// Asking for one socket costs as much as listing this many.
 const ONE_BY_ONE: usize = 3;
 /// Looking takes at most one part in this many of the time: a host with very many matching flows is
@@ -102,6 +103,9 @@ pub struct WatchRequest<'a> {
     pub watches: u32,
     /// Of matching connections, watch only these: for hosts with very many others.
     pub only_announced: bool,
+    /// At most this many connections are watched that do not match, and lead to the same hosts as
+    /// matching ones: they may share the path.
+    pub beside: usize,
     /// Of matching connections, watch one part of several: the first number, below the second,
     /// selects it. Both ends of a connection are in the same part, and stay there.
     pub part: (u32, u32),
@@ -140,6 +144,7 @@ impl WatchRequest<'_> {
             owners: None,
             watches: 1,
             only_announced: false,
+            beside: 0,
             part: (0, 1),
         }
     }
@@ -222,9 +227,7 @@ struct Watcher<'a> {
     live: usize,
     /// How many of them do not sleep.
     awake: usize,
-    /// Whether there were IPv6 sockets when they were last listed, and when that was.
-    has_ipv6: bool,
-    ipv6_listed: Instant,
+    families: Families,
     flows: ByCookie<Followed>,
     /// There may be some whose owners are not known yet.
     is_unsettled: bool,
@@ -234,6 +237,7 @@ struct Watcher<'a> {
     /// Lists of all sockets so far.
     lists: u64,
     left_out: BTreeSet<u64>,
+    beside: Beside,
     hosts: Vec<HostSample>,
     book: OwnerBook,
     /// The process named in the filter.
@@ -301,8 +305,7 @@ impl<'a> Watcher<'a> {
             listed_at: began,
             live: 0,
             awake: 0,
-            has_ipv6: true,
-            ipv6_listed: began,
+            families: Families::new(),
             flows: ByCookie::default(),
             is_unsettled: false,
             order: 0,
@@ -310,6 +313,7 @@ impl<'a> Watcher<'a> {
             looks: 0,
             lists: 0,
             left_out: BTreeSet::new(),
+            beside: Beside::new(request.beside),
             hosts: Vec::new(),
             book,
             process,
@@ -349,7 +353,7 @@ impl<'a> Watcher<'a> {
         if self.pace_ports.is_due(now, share)
             && counted.is_none_or(|counted| now.since(counted) >= COUNT_PORTS_EVERY)
         {
-            let (diag, skip_ipv6) = (&mut self.diag, !self.has_ipv6);
+            let (diag, skip_ipv6) = (&mut self.diag, self.families.skips_ipv6(now));
             sample.ports = self.pace_ports.run(|| ports_taken(diag, skip_ipv6))?;
         }
         self.hosts.push(sample);
@@ -381,6 +385,7 @@ impl<'a> Watcher<'a> {
         for mut sample in closed.into_iter().flatten() {
             let cookie = sample.cookie.unwrap_or_default();
             if !self.flows.contains(cookie) {
+                self.families.note_missed(sample.at);
                 let may_match = !self.filter.needs_owners() || self.book.accepted(&sample);
                 let Some(new) = may_match.then(|| self.admit(&sample)).flatten() else {
                     continue;
@@ -445,8 +450,7 @@ impl<'a> Watcher<'a> {
 
     /// Lists all sockets, which also finds new ones.
     fn look_at_all(&mut self, now: Instant, last: bool) -> Result<()> {
-        let since = now.since(self.ipv6_listed);
-        self.scan.skip_ipv6 = !self.has_ipv6 && !last && since < LIST_IPV6_EVERY;
+        self.scan.skip_ipv6 = !last && self.families.skips_ipv6(now);
         (self.listed_count, self.listed_at) = (0, now);
         self.lists += 1;
         let mut others = Vec::new();
@@ -470,8 +474,11 @@ impl<'a> Watcher<'a> {
         let (diag, scan) = (&mut self.diag, &self.scan);
         let ipv6 = self.pace_scan.run(|| diag.scan_each(scan, &mut take))?;
         if !self.scan.skip_ipv6 {
-            self.has_ipv6 = ipv6 > 0;
-            self.ipv6_listed = now;
+            self.families.note(now, ipv6);
+        }
+        if self.request.beside > 0 {
+            // What is beside others is known once these are.
+            others.sort_by_cached_key(|sample| self.matches(sample) == Some(false));
         }
         for mut sample in others {
             let cookie = sample.cookie.unwrap_or_default();
@@ -523,7 +530,25 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
+    /// Whether the filter holds; `None` where that is not known yet.
+    fn matches(&mut self, sample: &FlowSample) -> Option<bool> {
+        if !self.filter.needs_owners() {
+            return Some(self.filter.matches(sample, &[]));
+        }
+        match self.book.known(sample) {
+            Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
+            Known::Nobody => Some(self.filter.matches(sample, &[])),
+            Known::NotYet => None,
+        }
+    }
+
+    /// Whether a process has it. One that was not accepted yet has none, and may come to match.
+    fn is_of_another(&mut self, sample: &FlowSample) -> bool {
+        matches!(self.book.known(sample), Known::Owners(_))
+    }
+
+    /// A flow that was not known so far, if it is to be followed: it matches, may turn out to, or
+    /// is beside one that does.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
         let (part, parts) = self.request.part;
         if part_of(sample.key, parts) != part {
@@ -534,16 +559,15 @@ impl<'a> Watcher<'a> {
         if self.request.only_announced && !is_announced() {
             return None;
         }
-        let matches = if self.filter.needs_owners() {
-            match self.book.known(sample) {
-                Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
-                Known::Nobody => Some(self.filter.matches(sample, &[])),
-                Known::NotYet => None,
-            }
-        } else {
-            Some(self.filter.matches(sample, &[]))
-        };
-        let cookie = sample.cookie.filter(|_| matches != Some(false))?;
+        let matches = self.matches(sample);
+        if matches == Some(true) {
+            self.beside.note(sample.key);
+        }
+        let is_beside = matches == Some(false) && self.is_of_another(sample);
+        let is_beside = is_beside && self.beside.admits(sample.key);
+        let cookie = sample
+            .cookie
+            .filter(|_| matches != Some(false) || is_beside)?;
         if self.samples >= self.request.samples_max {
             if matches == Some(true) {
                 self.left_out.insert(cookie);
@@ -568,6 +592,7 @@ impl<'a> Watcher<'a> {
             flow,
             look: self.looks,
             matches: matches == Some(true),
+            is_beside,
             is_asleep: false,
             listed: 0,
             is_steady: self.onlooker.is_steady(cookie),
@@ -586,8 +611,18 @@ impl<'a> Watcher<'a> {
             book,
             filter,
             samples,
+            beside,
             ..
         } = self;
+        // What is beside others is known once these are.
+        for track in flows.values_mut().filter(|track| !track.is_settled()) {
+            let last = track.flow.samples.last();
+            if let Some((last, Known::Owners(owners))) = last.map(|last| (last, book.known(last)))
+                && filter.matches(last, owners)
+            {
+                beside.note(track.flow.key);
+            }
+        }
         flows.retain(|track| {
             if track.is_settled() {
                 return true;
@@ -596,6 +631,7 @@ impl<'a> Watcher<'a> {
             let Some(last) = flow.samples.last() else {
                 return true;
             };
+            let mut is_of_another = false;
             let matches = match book.known(last) {
                 Known::NotYet => return true,
                 Known::Nobody => track.matches || filter.matches(last, &[]),
@@ -603,10 +639,15 @@ impl<'a> Watcher<'a> {
                     if flow.owners.is_empty() {
                         flow.owners = OwnerBook::in_order(last, owners);
                     }
+                    is_of_another = true;
                     track.matches || filter.matches(last, owners)
                 }
             };
             if !matches {
+                track.is_beside = is_of_another && beside.admits(flow.key);
+                if track.is_beside {
+                    return true;
+                }
                 *samples -= flow.samples.len();
                 return false;
             }
@@ -677,7 +718,7 @@ impl<'a> Watcher<'a> {
         let mut tracks: Vec<_> = self
             .flows
             .into_values()
-            .filter(|track| track.matches)
+            .filter(|track| track.matches || track.is_beside)
             .collect();
         tracks.sort_by_key(|track| track.order);
         let mut flows: Vec<Track> = tracks.into_iter().map(|track| track.flow).collect();

@@ -8,6 +8,7 @@
 //!
 //! What the program offered is compared too: a gain that comes with another load is none.
 
+mod beside;
 mod drift;
 mod load;
 
@@ -188,10 +189,11 @@ impl Experiment {
         self.looks.iter().all(Vec::is_empty)
     }
 
-    /// Takes in a look. One in which something was carried and no transfer began and ended says
-    /// nothing of how long one takes, and is made again.
+    /// Takes in a look. One in which no transfer began and ended says nothing of how long one
+    /// takes, and is made again, unless there was something to deliver and nothing came through.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
-        let is_told = measure.value(self.objective).is_some() || measure.goodput_bps == 0;
+        let is_stuck = measure.goodput_bps == 0 && measure.stalled_share.is_some();
+        let is_told = measure.value(self.objective).is_some() || is_stuck;
         if self.objective == Objective::Transfer && !is_told {
             return;
         }
@@ -403,6 +405,10 @@ impl Experiment {
             self.objective != Objective::Goodput && is_worse(Objective::Goodput, GOODPUT_SHARE_MIN);
         if costs_goodput {
             return (Answer::Worse, Some("it costs goodput"));
+        }
+        let is_taken = self.objective == Objective::Goodput && self.order != Order::SideBySide;
+        if let Some(why) = is_taken.then(|| beside::explains(&self.looks)).flatten() {
+            return (Answer::NotDistinguishable, Some(why));
         }
         if self.objective == Objective::Response && is_worse(Objective::Tail, 1.0 / TAIL_FACTOR_MAX)
         {

@@ -10,7 +10,7 @@ mod timing;
 use std::time::Duration;
 
 use base::{Change, Instant, Limit, Scope};
-use doctor::{Confidence, Evidence};
+use doctor::{Confidence, Evidence, Objective};
 use lab::Measure;
 use serde::Serialize;
 
@@ -198,6 +198,8 @@ struct Work<'w, S: Subject + ?Sized> {
     kept: Vec<Change>,
     /// Predicted effects of the candidates, by their texts.
     foretold: Vec<(String, Foretold)>,
+    /// Whether transfers were seen, so that looks may wait for one.
+    has_transfers: bool,
     /// Unconfirmed changes that are in force.
     in_force: Option<Applied>,
     /// Values found when the experiment first made its change.
@@ -268,6 +270,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             done: Vec::new(),
             kept: Vec::new(),
             foretold: Vec::new(),
+            has_transfers: false,
             in_force: None,
             found: None,
             is_disturbed: false,
@@ -298,6 +301,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 Next::End(left) => break left,
             };
             let measured = self.measured_service(&look, &found);
+            self.has_transfers = measured.value(Objective::Transfer).is_some();
             self.foretold = foretell(&look, (&found, &measured), self.options.timing());
             if self.options.dry_run {
                 tried.extend(found.iter().map(|candidate| Tried {
@@ -524,7 +528,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             }
             let look = self.look(timing.slice)?;
             let measure = self.subject.measure_of_service(&look, candidate.place);
-            if experiment.is_first() {
+            let waits = candidate.objective == Objective::Transfer && self.has_transfers;
+            if experiment.is_first() && !waits {
                 experiment = of(measurable(candidate.objective, &measure));
             }
             (self.tell)(self.subject, FitEvent::Compared(arm, &measure))?;

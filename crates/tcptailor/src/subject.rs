@@ -34,11 +34,12 @@ pub(crate) fn sysctls() -> Vec<&'static str> {
         .collect()
 }
 
-/// Watches connections of one namespace behind a bar.
+/// Watches connections of one namespace behind a bar, and so many others to the same hosts.
 fn watch(
     output: &Output,
     netns: &NetnsHandle,
     filter: Filter,
+    beside: usize,
     time: Duration,
 ) -> anyhow::Result<Recording> {
     let sysctls = sysctls();
@@ -47,6 +48,7 @@ fn watch(
         sysctls: &sysctls,
         interval: tailor::LOOK_INTERVAL,
         stop: Some(interrupt::stop_flag()),
+        beside,
         ..WatchRequest::new(filter, time)
     };
     let bar = Progress::bar(output, "measuring", millis(time));

@@ -21,6 +21,8 @@ pub(super) struct Followed {
     pub(super) look: u64,
     /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
     pub(super) matches: bool,
+    /// It does not, and leads to the same hosts as one that matches.
+    pub(super) is_beside: bool,
     /// Nothing was to be seen of it for long, up to the last look.
     pub(super) is_asleep: bool,
     /// The list of all sockets in which it was last.
@@ -67,7 +69,8 @@ impl Followed {
 
     /// Whether an owner has nothing more to decide.
     pub(super) fn is_settled(&self) -> bool {
-        self.matches && !self.flow.owners.is_empty() && self.flow.samples.len() > 1
+        let is_told = self.matches && !self.flow.owners.is_empty();
+        (is_told && self.flow.samples.len() > 1) || self.is_beside
     }
 }
 
@@ -100,6 +103,7 @@ mod tests {
             },
             look: 0,
             matches: true,
+            is_beside: false,
             is_asleep: false,
             listed: 0,
             is_steady: false,

@@ -158,6 +158,8 @@ pub(super) struct OwnerBook {
     wanted: BTreeSet<u64>,
     /// Sockets that a full look did not find.
     nobodys: BTreeSet<u64>,
+    /// The process whose connections are asked for, where it is one.
+    asked: Option<u32>,
     /// Processes that hold watched flows.
     near: BTreeSet<u32>,
     held: BTreeMap<u32, OwnerProcess>,
@@ -176,6 +178,7 @@ pub(super) struct OwnerBook {
 impl OwnerBook {
     /// Looks at this process first, where there is one.
     pub(super) fn note_process(&mut self, pid: Option<u32>) {
+        self.asked = pid;
         self.near.extend(pid);
     }
 
@@ -214,6 +217,7 @@ impl OwnerBook {
             listeners: self.listeners,
             reads,
             options,
+            asked: self.asked,
             near: self.near,
             held: self.held,
             pace_near: self.pace_near,
@@ -240,8 +244,9 @@ impl OwnerBook {
         }
     }
 
-    /// The inode of what listens where a connection was accepted, if one socket alone does: of
-    /// several (`SO_REUSEPORT`) any may have been it.
+    /// The inode of what listens where a connection was accepted, if one socket alone does. Of
+    /// several (`SO_REUSEPORT`) any may have been it: that of the process that is asked for, as of
+    /// workers that share one socket each counts for any of them.
     fn listener_at(&self, local: SocketAddr) -> Option<u64> {
         let ip = local.ip();
         let listeners = self.listeners.get(&local.port())?;
@@ -257,11 +262,22 @@ impl OwnerBook {
             .filter(|(at, _)| accepts(*at, ip))
             .collect();
         here.sort_by_key(|(at, _)| rank(*at));
+        let (first, _) = here.first()?;
+        let first = rank(*first);
+        here.retain(|(at, _)| rank(*at) == first);
+        let is_asked = |inode: u64| {
+            let owners = self.owners.of(inode).iter();
+            self.asked.is_some()
+                && owners
+                    .map(SocketOwner::pid)
+                    .any(|pid| Some(pid) == self.asked)
+        };
         match here[..] {
-            [(at, inode), ..] if here.get(1).is_none_or(|(next, _)| rank(*next) != rank(*at)) => {
-                Some(*inode)
-            }
-            _ => None,
+            [(_, inode)] => Some(*inode),
+            _ => here
+                .iter()
+                .map(|(_, inode)| *inode)
+                .find(|inode| is_asked(*inode)),
         }
     }
 
@@ -568,6 +584,8 @@ mod tests {
         let mut second = listeners[0].clone();
         second.1 = Some(1);
         book.note_listeners(&[listeners.remove(0), second]);
+        assert_eq!(owner(&mut book, TcpState::FinWait1), pid, "asked for");
+        book.note_process(None);
         assert_eq!(owner(&mut book, TcpState::FinWait1), None, "one of two");
         assert!(!book.accepted(&closing));
     }

@@ -70,3 +70,40 @@ fn transfers(track: &Track, was_open: bool, is_download: bool) -> Vec<Duration> 
     }
     times
 }
+
+#[cfg(test)]
+mod tests {
+    use base::FlowKey;
+
+    use super::*;
+
+    /// A page of four round trips of 100 ms, of a server that has closed before the last one.
+    #[test]
+    fn the_last_round_trip_of_a_page_is_seen_where_the_kernel_tells_of_its_end() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 80).into(),
+            remote: ([10, 0, 0, 2], 40_000).into(),
+        };
+        let look = |(ms, unacked): (u64, u32)| {
+            let at = Instant::ZERO + Duration::from_millis(ms);
+            let mut sample = FlowSample::empty(at, key);
+            sample.unacked_pkts = Some(unacked);
+            sample.notsent_bytes = Some(0);
+            Arc::new(sample)
+        };
+        let looks = [(5, 10), (105, 20), (205, 40), (305, 22), (405, 0)];
+        let track = Track {
+            key,
+            cookie: 1,
+            owners: Vec::new(),
+            samples: looks.into_iter().map(look).collect(),
+            ended: true,
+            interface: None,
+            options_error: None,
+        };
+        assert_eq!(
+            transfers(&track, false, false),
+            [Duration::from_millis(400)]
+        );
+    }
+}

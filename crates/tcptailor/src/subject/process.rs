@@ -13,6 +13,9 @@ use super::{lacks, wait, watch};
 use crate::commands::diagnose::seen;
 use crate::output::Output;
 
+/// Connections of other processes to the same hosts that are watched too, at most.
+const BESIDE_MAX: usize = 64;
+
 /// A process and the namespace of its sockets.
 pub(crate) struct ProcessSubject<'o> {
     settings: Journalled,
@@ -75,7 +78,8 @@ impl Subject for ProcessSubject<'_> {
 
     fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         self.check_runs()?;
-        let here = watch(self.output, &self.netns, self.filter.clone(), time)?;
+        let filter = self.filter.clone();
+        let here = watch(self.output, &self.netns, filter, BESIDE_MAX, time)?;
         // Another one may have its number by now.
         self.check_runs()?;
         Ok(Look::new((here, self.netns_name.clone()), None, |here| {
@@ -381,6 +385,40 @@ mod tests {
         let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
         let measure = subject.measure_of_service(&look, place);
         assert_eq!(measure.goodput_bps, 8000);
+    }
+
+    #[test]
+    fn connections_of_other_processes_to_the_same_host_are_seen_beside() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let connect = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{}; exec sleep 60",
+            address.port()
+        );
+        let start = || {
+            let mut command = std::process::Command::new("bash");
+            command.args(["-c", &connect]).spawn().expect("a shell")
+        };
+        let mut programs = [start(), start()];
+        let accepted = [listener.accept(), listener.accept()];
+        let pids = programs.each_ref().map(std::process::Child::id);
+        let output = Output::new(&crate::cli::Globals::default());
+        let mut subject = ProcessSubject::look_only(pids[0], &output).expect("it is ours");
+        // The other one may still be on its way to `sleep`.
+        let look = subject.look(Duration::from_millis(300));
+        for program in &mut programs {
+            program.kill().expect("our own child");
+            program.wait().expect("our own child");
+        }
+        drop(accepted);
+        let look = look.expect("it runs");
+        let to_here = |track: &&Track| track.key.remote == address;
+        let seen: Vec<(Option<u32>, bool)> = (look.here.flows.iter().filter(to_here))
+            .map(|track| (track.pid(), subject.wants(track)))
+            .collect();
+        let [own, other] = pids.map(Some);
+        assert!(seen.contains(&(own, true)), "{seen:?}");
+        assert!(seen.contains(&(other, false)), "{seen:?}");
     }
 
     #[test]
