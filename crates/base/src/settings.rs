@@ -391,6 +391,9 @@ pub enum Validation {
 pub struct Path {
     /// Act on ICMP "too big", and forbid fragmentation (RFC 1191, RFC 8201).
     pub pmtu_discovery: bool,
+    /// Act on ICMP "too big" about a size that the peer has acknowledged before only once the
+    /// quoted segment times out (RFC 5927 section 7.2); Linux does at once.
+    pub pmtu_confirm: bool,
     /// Probe for the path MTU (RFC 4821, RFC 8899).
     pub mtu_probing: MtuProbing,
     /// MTU with which probing begins after a black hole (Linux `tcp_base_mss` 1024 + 40).

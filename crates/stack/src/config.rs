@@ -11,7 +11,8 @@ use crate::keyed_hash::Keys;
 use crate::profile::{self, Profile};
 
 /// A host with the defaults of today: what Linux 6.18 does (CUBIC with `HyStart`, RACK-TLP, SACK,
-/// timestamps, buffers that size themselves), with timers that are exact. For everything else there
+/// timestamps, buffers that size themselves), with timers that are exact, and with reports of a
+/// smaller MTU that wait for a timeout where such packets have passed. For everything else there
 /// is [`HostConfig`], of which this is the short form, and for other stacks [`profile`].
 ///
 /// ```
@@ -96,6 +97,8 @@ impl From<Config> for HostConfig {
             settings.small_writes.nagle = Nagle::Off;
         }
         settings.life.keepalive = keepalive;
+        // What Linux believes at once may be forged.
+        settings.path.pmtu_confirm = true;
         for (buffer, max) in [
             (&mut settings.send.buffer, send_buffer_bytes_max),
             (&mut settings.recv.buffer, recv_buffer_bytes_max),

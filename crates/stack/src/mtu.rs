@@ -116,6 +116,7 @@ pub(crate) struct MtuState {
     link: u16,
     ip_header: u16,
     discovery: bool,
+    confirms: bool,
     probing: MtuProbing,
     base: u16,
     /// Bytes of TCP options in each segment, which the base of a search does not count.
@@ -138,6 +139,7 @@ impl MtuState {
             link: mtu,
             ip_header,
             discovery: false,
+            confirms: false,
             probing: MtuProbing::Off,
             base: 0,
             options: 0,
@@ -155,6 +157,7 @@ impl MtuState {
     pub(crate) fn configure(&mut self, now: Instant, settings: &Path) {
         let Path {
             pmtu_discovery,
+            pmtu_confirm,
             mtu_probing,
             mtu_base,
             gso_max: _,
@@ -165,8 +168,12 @@ impl MtuState {
             hop_limit: _,
         } = *settings;
         self.discovery = pmtu_discovery;
+        self.confirms = pmtu_confirm;
         self.probing = mtu_probing;
         self.base = mtu_base;
+        if !pmtu_confirm {
+            self.doubtful = None;
+        }
         if !pmtu_discovery {
             self.reported = None;
             self.doubtful = None;
@@ -286,7 +293,7 @@ impl MtuState {
         }
         // RFC 5927 section 7.2: packets of that size have passed, so that it is a new path or a
         // forgery; a timeout tells.
-        if claimed.max(self.reported_min()) < self.largest_acked {
+        if self.confirms && claimed.max(self.reported_min()) < self.largest_acked {
             self.doubtful = Some(Box::new((claimed, quoted)));
             return false;
         }

@@ -88,6 +88,7 @@ const TRIED: &[(&str, &str)] = &[
     ("pacing_ca_percent", "121"),
     ("byte_counting", "other"),
     ("pmtu_discovery", "other"),
+    ("pmtu_confirm", "other"),
     ("mtu_base", "1000B"),
     ("gso_max", "12345B"),
     ("tso_min_segments", "3"),

@@ -7,6 +7,7 @@ const NOW: Instant = Instant::from_nanos(1_000_000_000);
 fn path(mtu_probing: MtuProbing) -> Path {
     Path {
         pmtu_discovery: true,
+        pmtu_confirm: true,
         mtu_probing,
         mtu_base: 1076,
         gso_max: 65_536,
@@ -238,6 +239,18 @@ fn a_smaller_path_is_believed_when_the_quoted_segment_times_out() {
     assert!(state.on_timeouts(NOW, 1, false));
     assert_eq!(state.mtu(), 1300);
     assert!(!state.on_timeouts(NOW, 2, false));
+}
+
+#[test]
+fn without_confirmation_a_smaller_path_is_believed_at_once() {
+    let settings = Path {
+        pmtu_confirm: false,
+        ..path(MtuProbing::Off)
+    };
+    let mut state = MtuState::new(NOW, &settings, 1500, 20);
+    state.on_acked(1000, 1500);
+    assert!(state.on_too_big(NOW, &report(1300)));
+    assert_eq!(state.mtu(), 1300);
 }
 
 #[test]

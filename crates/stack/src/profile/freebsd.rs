@@ -188,6 +188,7 @@ const fn congestion() -> Congestion {
 const fn path() -> Path {
     Path {
         pmtu_discovery: true,         // net.inet.tcp.path_mtu_discovery 1 (recalled)
+        pmtu_confirm: true,           // RFC 5927 section 7.2
         mtu_probing: MtuProbing::Off, // net.inet.tcp.pmtud_blackhole_detection 0 (recalled)
         mtu_base: 1240,               // net.inet.tcp.pmtud_blackhole_mss 1200 and 40 (recalled)
         hop_limit: 64,                // net.inet.ip.ttl (recalled)

@@ -251,6 +251,7 @@ const fn congestion() -> Congestion {
 const fn path(version: LinuxVersion) -> Path {
     Path {
         pmtu_discovery: true,         // net.ipv4.ip_no_pmtu_disc 0 (recalled)
+        pmtu_confirm: false,          // tcp_v4_mtu_reduced
         mtu_probing: MtuProbing::Off, // net.ipv4.tcp_mtu_probing 0 (rule 10.4)
         mtu_base: 1064,               // net.ipv4.tcp_base_mss 1024 and 40 of headers (recalled)
         gso_max: 65_536,              // rule 6.1

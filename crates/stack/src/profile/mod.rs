@@ -169,6 +169,7 @@ const fn plain_recovery(detection: Detection) -> Recovery {
 const fn single_segments() -> Path {
     Path {
         pmtu_discovery: true, // RFC 1191, RFC 8201
+        pmtu_confirm: true,   // RFC 5927 section 7.2
         mtu_probing: MtuProbing::Off,
         mtu_base: 576,
         gso_max: 0,

@@ -149,8 +149,9 @@ const fn congestion() -> Congestion {
 const fn path() -> Path {
     Path {
         pmtu_discovery: false,
-        mtu_base: 552, // NB56 and 40 of headers
-        hop_limit: 64, // not published
+        pmtu_confirm: true, // RFC 5927 section 7.2
+        mtu_base: 552,      // NB56 and 40 of headers
+        hop_limit: 64,      // not published
         ..single_segments()
     }
 }

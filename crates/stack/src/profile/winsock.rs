@@ -114,6 +114,7 @@ const fn congestion() -> Congestion {
 const fn path() -> Path {
     Path {
         pmtu_discovery: true,         // EnablePMTUDiscovery 1 (recalled)
+        pmtu_confirm: true,           // RFC 5927 section 7.2
         mtu_probing: MtuProbing::Off, // EnablePMTUBHDetect 0 (recalled)
         mtu_base: 576,                // what black hole detection falls back to (recalled)
         hop_limit: 128,               // DefaultTTL (recalled)

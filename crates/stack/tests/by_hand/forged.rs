@@ -100,6 +100,7 @@ fn old_clocks_are_a_flood_without_effect() {
 fn a_router_is_believed_before_full_segments_have_passed() {
     let mut profile = profile::linux_6_18();
     profile.settings.small_writes.nagle = base::settings::Nagle::Off;
+    profile.settings.path.pmtu_confirm = true;
     let (mut bench, mut peer, id) = established(&profile);
     bench.write(id, b"small").unwrap();
     let sent = bench.drain();

@@ -135,7 +135,8 @@ fn other_connections_have_what_their_settings_name() {
 fn the_short_form_sets_what_it_says_and_is_linux_beside_that() {
     let mut config = Config::new(client_ip(), Secret([9; 16]));
     let plain = HostConfig::from(config.clone());
-    let linux = profile::linux_6_18();
+    let mut linux = profile::linux_6_18();
+    linux.settings.path.pmtu_confirm = true;
     assert_eq!(plain.settings, linux.settings);
     assert_eq!((plain.system.hz, plain.system.coarse_above_ticks), (0, 0));
 

@@ -162,6 +162,12 @@ pub(super) const ROWS: &[Knob] = &[
         "Forbid fragmentation, and act on ICMP messages that a packet was too big.",
         "RFC 1191; RFC 8201; ip-sysctl, ip_no_pmtu_disc",
     ),
+    flag(
+        "pmtu_confirm",
+        field!(path.pmtu_confirm),
+        "Believe that a packet was too big of whose size others got through only after a timeout.",
+        "RFC 5927 section 7.2; Linux tcp_v4_mtu_reduced does at once",
+    ),
     number(
         "mtu_base",
         bytes(88, 65_535),
