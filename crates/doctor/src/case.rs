@@ -334,27 +334,6 @@ impl<'r> Cases<'r> {
         beside
     }
 
-    /// Connections of other processes between the same two hosts that send, the latest ones.
-    fn neighbours(&self, index: usize) -> Vec<Arc<Timeline>> {
-        let (key, Some(pid)) = (self.tracks[index].key, self.tracks[index].pid()) else {
-            return Vec::new();
-        };
-        let is_neighbour = |other: usize| {
-            let track = &self.tracks[other];
-            let is_of_another = track.pid().is_some_and(|other| other != pid);
-            let sends = self.moved_bytes(other).0 > 0;
-            is_of_another && sends && is_beside(key, track.key)
-        };
-        let between = self.by_hosts.get(&(key.local.ip(), key.remote.ip()));
-        let open = between.map_or(&[][..], |between| &between.open);
-        let latest = open.iter().rev().copied();
-        let chosen = latest.filter(|&other| is_neighbour(other));
-        chosen
-            .take(SIBLINGS_MAX)
-            .map(|other| self.timeline(other))
-            .collect()
-    }
-
     fn timeline(&self, index: usize) -> Arc<Timeline> {
         self.timelines.get(index, &self.tracks[index].samples)
     }
@@ -516,8 +495,6 @@ impl<'r> Cases<'r> {
         let remote = other.map(|(cases, index)| cases.timeline(index));
         let siblings = self.beside(index);
         let siblings = siblings.but(index);
-        let neighbours = self.neighbours(index);
-        let neighbours: Vec<&Timeline> = neighbours.iter().map(|other| &**other).collect();
         // Only those that came or went are judged together.
         let short = other.filter(|_| self.is_short(index));
         let beside = short.map(|(cases, index)| (cases.beside(index), index));
@@ -526,7 +503,6 @@ impl<'r> Cases<'r> {
         diagnose(&Observation {
             remote: remote.as_deref(),
             siblings: &siblings,
-            neighbours: &neighbours,
             remote_siblings: &beside,
             host: Some(&self.host),
             remote_host: other.map(|(cases, _)| &cases.host),

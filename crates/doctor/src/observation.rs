@@ -28,10 +28,8 @@ pub struct Observation<'a> {
     /// Other sockets of the observed host: open ones to the same host (for two one-way
     /// connections), and earlier short-lived ones of the same service (for the initial window).
     pub siblings: &'a [&'a Timeline],
-    /// Sockets of other processes to the same host, which share the path.
-    pub neighbours: &'a [&'a Timeline],
-    /// As `siblings`, of the socket at the other end, on its host: of short-lived connections,
-    /// since these are judged together.
+    /// The same of the socket at the other end, on its host: of short-lived connections, since
+    /// these are judged together.
     pub remote_siblings: &'a [&'a Timeline],
     /// The observed host (its network namespace).
     pub host: Option<&'a HostTimeline>,
@@ -59,7 +57,6 @@ impl<'a> Observation<'a> {
             local,
             remote: None,
             siblings: &[],
-            neighbours: &[],
             remote_siblings: &[],
             host: None,
             remote_host: None,
@@ -153,7 +150,6 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         local,
         remote,
         siblings,
-        neighbours,
         remote_siblings,
         host,
         remote_host,
@@ -168,7 +164,6 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         receiver: remote,
         siblings,
         sender_siblings: siblings,
-        sender_neighbours: neighbours,
         sender_host: host,
         receiver_host: remote_host,
         sender_interface: interface,
@@ -184,7 +179,6 @@ fn views<'a>(observation: &Observation<'a>) -> (View<'a>, View<'a>) {
         receiver: Some(local),
         siblings,
         sender_siblings: remote_siblings,
-        sender_neighbours: &[],
         sender_host: remote_host,
         receiver_host: host,
         sender_interface: remote_interface,

@@ -38,8 +38,6 @@ pub(crate) struct View<'a> {
     pub(crate) siblings: &'a [&'a Timeline],
     /// The same on the sender's host, where they are known.
     pub(crate) sender_siblings: &'a [&'a Timeline],
-    /// Those of other processes on the sender's host to the same one, where they are known.
-    pub(crate) sender_neighbours: &'a [&'a Timeline],
     pub(crate) sender_host: Option<&'a HostTimeline>,
     pub(crate) receiver_host: Option<&'a HostTimeline>,
     /// Name of the interface through which the sender sends.

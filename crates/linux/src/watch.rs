@@ -5,7 +5,6 @@
 //! Flows may come and go meanwhile: each is known by its cookie, and one that lived shorter than
 //! the window is kept with the samples that there are.
 
-mod beside;
 mod closing;
 mod families;
 mod followed;
@@ -31,7 +30,6 @@ use crate::offload::OffloadReader;
 use crate::process::cgroup_id;
 use crate::remote_socket::OwnerProcess;
 use crate::sock_diag::{ScanRequest, SockDiag};
-use beside::Beside;
 use closing::Closing;
 use families::Families;
 use followed::Followed;
@@ -103,9 +101,6 @@ pub struct WatchRequest<'a> {
     pub watches: u32,
     /// Of matching connections, watch only these: for hosts with very many others.
     pub only_announced: bool,
-    /// At most this many connections are watched that do not match, and lead to the same hosts as
-    /// matching ones: they may share the path.
-    pub beside: usize,
     /// Of matching connections, watch one part of several: the first number, below the second,
     /// selects it. Both ends of a connection are in the same part, and stay there.
     pub part: (u32, u32),
@@ -144,7 +139,6 @@ impl WatchRequest<'_> {
             owners: None,
             watches: 1,
             only_announced: false,
-            beside: 0,
             part: (0, 1),
         }
     }
@@ -237,7 +231,6 @@ struct Watcher<'a> {
     /// Lists of all sockets so far.
     lists: u64,
     left_out: BTreeSet<u64>,
-    beside: Beside,
     hosts: Vec<HostSample>,
     book: OwnerBook,
     /// The process named in the filter.
@@ -313,7 +306,6 @@ impl<'a> Watcher<'a> {
             looks: 0,
             lists: 0,
             left_out: BTreeSet::new(),
-            beside: Beside::new(request.beside),
             hosts: Vec::new(),
             book,
             process,
@@ -476,10 +468,6 @@ impl<'a> Watcher<'a> {
         if !self.scan.skip_ipv6 {
             self.families.note(now, ipv6);
         }
-        if self.request.beside > 0 {
-            // What is beside others is known once these are.
-            others.sort_by_cached_key(|sample| self.matches(sample) == Some(false));
-        }
         for mut sample in others {
             let cookie = sample.cookie.unwrap_or_default();
             if let Some(mut followed) = self.admit(&sample) {
@@ -530,25 +518,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Whether the filter holds; `None` where that is not known yet.
-    fn matches(&mut self, sample: &FlowSample) -> Option<bool> {
-        if !self.filter.needs_owners() {
-            return Some(self.filter.matches(sample, &[]));
-        }
-        match self.book.known(sample) {
-            Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
-            Known::Nobody => Some(self.filter.matches(sample, &[])),
-            Known::NotYet => None,
-        }
-    }
-
-    /// Whether a process has it. One that was not accepted yet has none, and may come to match.
-    fn is_of_another(&mut self, sample: &FlowSample) -> bool {
-        matches!(self.book.known(sample), Known::Owners(_))
-    }
-
-    /// A flow that was not known so far, if it is to be followed: it matches, may turn out to, or
-    /// is beside one that does.
+    /// A flow that was not known so far, if it is to be followed: it matches, or may turn out to.
     fn admit(&mut self, sample: &FlowSample) -> Option<Followed> {
         let (part, parts) = self.request.part;
         if part_of(sample.key, parts) != part {
@@ -559,15 +529,16 @@ impl<'a> Watcher<'a> {
         if self.request.only_announced && !is_announced() {
             return None;
         }
-        let matches = self.matches(sample);
-        if matches == Some(true) {
-            self.beside.note(sample.key);
-        }
-        let is_beside = matches == Some(false) && self.is_of_another(sample);
-        let is_beside = is_beside && self.beside.admits(sample.key);
-        let cookie = sample
-            .cookie
-            .filter(|_| matches != Some(false) || is_beside)?;
+        let matches = if self.filter.needs_owners() {
+            match self.book.known(sample) {
+                Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
+                Known::Nobody => Some(self.filter.matches(sample, &[])),
+                Known::NotYet => None,
+            }
+        } else {
+            Some(self.filter.matches(sample, &[]))
+        };
+        let cookie = sample.cookie.filter(|_| matches != Some(false))?;
         if self.samples >= self.request.samples_max {
             if matches == Some(true) {
                 self.left_out.insert(cookie);
@@ -592,7 +563,6 @@ impl<'a> Watcher<'a> {
             flow,
             look: self.looks,
             matches: matches == Some(true),
-            is_beside,
             is_asleep: false,
             listed: 0,
             is_steady: self.onlooker.is_steady(cookie),
@@ -611,18 +581,8 @@ impl<'a> Watcher<'a> {
             book,
             filter,
             samples,
-            beside,
             ..
         } = self;
-        // What is beside others is known once these are.
-        for track in flows.values_mut().filter(|track| !track.is_settled()) {
-            let last = track.flow.samples.last();
-            if let Some((last, Known::Owners(owners))) = last.map(|last| (last, book.known(last)))
-                && filter.matches(last, owners)
-            {
-                beside.note(track.flow.key);
-            }
-        }
         flows.retain(|track| {
             if track.is_settled() {
                 return true;
@@ -631,7 +591,6 @@ impl<'a> Watcher<'a> {
             let Some(last) = flow.samples.last() else {
                 return true;
             };
-            let mut is_of_another = false;
             let matches = match book.known(last) {
                 Known::NotYet => return true,
                 Known::Nobody => track.matches || filter.matches(last, &[]),
@@ -639,15 +598,10 @@ impl<'a> Watcher<'a> {
                     if flow.owners.is_empty() {
                         flow.owners = OwnerBook::in_order(last, owners);
                     }
-                    is_of_another = true;
                     track.matches || filter.matches(last, owners)
                 }
             };
             if !matches {
-                track.is_beside = is_of_another && beside.admits(flow.key);
-                if track.is_beside {
-                    return true;
-                }
                 *samples -= flow.samples.len();
                 return false;
             }
@@ -718,7 +672,7 @@ impl<'a> Watcher<'a> {
         let mut tracks: Vec<_> = self
             .flows
             .into_values()
-            .filter(|track| track.matches || track.is_beside)
+            .filter(|track| track.matches)
             .collect();
         tracks.sort_by_key(|track| track.order);
         let mut flows: Vec<Track> = tracks.into_iter().map(|track| track.flow).collect();

@@ -26,6 +26,9 @@ use timing::{Timing, timing};
 /// Limits that are removed one after the other, at most. Every one of them was kept, so that more
 /// would mean that two changes contradict each other.
 const ROUNDS_MAX: usize = 8;
+/// First looks in which no transfer ended, where transfers were seen before; then something else is
+/// compared.
+const EMPTY_LOOKS_MAX: u32 = 3;
 /// A change acts on an open connection after this time, and after this many round trips.
 const ACTS_AFTER: Duration = Duration::from_millis(300);
 const ACTS_AFTER_RTTS: u32 = 20;
@@ -502,7 +505,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             Design::BeforeAfter => Experiment::before_after(objective),
             _ => Experiment::alternating(objective),
         };
-        let mut experiment = of(candidate.objective);
+        let (mut experiment, mut empty_looks) = (of(candidate.objective), 0);
         let needed = self.least_time(&experiment, candidate, design, timing);
         if needed > self.options.bound {
             return Ok(experiment.too_long(needed, self.options.bound));
@@ -528,9 +531,13 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             }
             let look = self.look(timing.slice)?;
             let measure = self.subject.measure_of_service(&look, candidate.place);
-            let waits = candidate.objective == Objective::Transfer && self.has_transfers;
-            if experiment.is_first() && !waits {
-                experiment = of(measurable(candidate.objective, &measure));
+            if experiment.is_first() {
+                let seen = measurable(candidate.objective, &measure);
+                empty_looks += 1;
+                let may_wait = self.has_transfers && empty_looks <= EMPTY_LOOKS_MAX;
+                if !(may_wait && candidate.objective == Objective::Transfer) {
+                    experiment = of(seen);
+                }
             }
             (self.tell)(self.subject, FitEvent::Compared(arm, &measure))?;
             experiment.add(arm, measure);

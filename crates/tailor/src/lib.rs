@@ -32,7 +32,7 @@ pub use fit::{
     ChangeMade, Ending, Finding, FitEvent, FitOptions, Fitting, Tell, Tried, apply_and_look,
     comparison, fit, fit_given,
 };
-pub use measure::{completed, measure_of};
+pub use measure::{Counters, Others, completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use prediction::{Prediction, Range, Source};
 pub use predictions::{PredictionRow, Predictions, Tries, TwinRow};

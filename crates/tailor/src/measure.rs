@@ -1,9 +1,11 @@
 //! Results of a program, from the kernel's view of its connections.
 
-mod beside;
 mod offered;
+mod others;
 mod stalls;
 mod transfers;
+
+pub use others::{Counters, Others};
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ const PAUSE_RTTS: u32 = 2;
 /// kernel; payload per time with data in flight replaces them.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
     let time = recording.ended.since(recording.began);
-    let flows = Flows::of(recording, &wanted);
+    let flows = Flows::of(recording, wanted);
     let main = flows.main();
     let mut srtts: Vec<Duration> = flows
         .tracks
@@ -34,7 +36,6 @@ pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Mea
         busy_goodput_bps: (!main.time.is_zero()).then(|| rate(main.bytes, main.time)),
         srtt_us: srtts.get(srtts.len() / 2).map(|srtt| micros(*srtt)),
         local_drops_pkts: local_drops(&recording.hosts),
-        beside_bps: beside::bytes(&flows, recording).map(|bytes| rate(bytes, time)),
         ..Measure::default()
     };
     flows.completed(measure)

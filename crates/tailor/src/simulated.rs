@@ -10,7 +10,7 @@ use doctor::{Recording, Track};
 use lab::{End, SeenFlow, SeenHost, SetError, VirtualSession, VirtualTarget};
 
 use crate::arrivals::{Arrivals, LOOK_INTERVAL};
-use crate::measure::completed;
+use crate::measure::{Others, completed};
 use crate::subject::{Applied, Look, Settings, Subject, Undone, Values};
 
 /// Told what is going on, how long it has been going on, and how long it will.
@@ -155,6 +155,7 @@ impl<E: From<SimulatedError>> Subject for Simulated<'_, E> {
             netns: host_name(End::Client),
             there: Some((there, host_name(End::Server))),
             close: hosts.into_iter().flat_map(arrivals).collect(),
+            others: Others::default(),
         })
     }
 

@@ -9,7 +9,7 @@ use doctor::{Case, Cases, Place, Recording, Track};
 use lab::Measure;
 
 use crate::arrivals::{self, Arrivals};
-use crate::measure::measure_of;
+use crate::measure::{Others, measure_of};
 use crate::observed::Observed;
 
 /// A running workload.
@@ -105,6 +105,8 @@ pub struct Look {
     pub there: Option<(Recording, Netns)>,
     /// Arrivals at either end, where they were sampled more closely.
     pub close: Vec<Arrivals>,
+    /// What others carried meanwhile, where that was counted.
+    pub others: Others,
 }
 
 impl Look {
@@ -128,6 +130,7 @@ impl Look {
             netns,
             there,
             close,
+            others: Others::default(),
         }
     }
 

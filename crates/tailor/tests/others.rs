@@ -8,8 +8,8 @@ use base::{Change, FlowKey, FlowSample, Instant, KnobValue, Live, Netns, Target,
 use doctor::{Objective, Proposal, Recording, Side, Track};
 use lab::Measure;
 use tailor::{
-    Answer, Applied, Design, FitEvent, FitOptions, Look, Settings, Subject, Tried, Undone, Values,
-    fit_given,
+    Answer, Applied, Design, FitEvent, FitOptions, Look, Others, Settings, Subject, Tried, Undone,
+    Values, fit_given,
 };
 
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -122,6 +122,7 @@ impl Subject for Host {
             netns: Netns::Simulated("server".into()),
             there: None,
             close: Vec::new(),
+            others: Others::default(),
         })
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::{Change, FlowKey, FlowSample, Instant, KnobValue, Live, Netns, Target, find_knob};
 use doctor::{Objective, Proposal, Recording, Side, Track};
 use tailor::{
-    Answer, Applied, Design, FitEvent, FitOptions, Look, Settings, Subject, Tried, Undone, Values,
-    completed, fit_given, measure_of,
+    Answer, Applied, Design, FitEvent, FitOptions, Look, Others, Settings, Subject, Tried, Undone,
+    Values, completed, fit_given, measure_of,
 };
 
 /// One connection lives this long, and another one is opened every this often.
@@ -116,6 +116,7 @@ impl Subject for Pool {
             netns: Netns::Own,
             there: None,
             close: Vec::new(),
+            others: Others::default(),
         })
     }
 

@@ -34,12 +34,11 @@ pub(crate) fn sysctls() -> Vec<&'static str> {
         .collect()
 }
 
-/// Watches connections of one namespace behind a bar, and so many others to the same hosts.
+/// Watches connections of one namespace behind a bar.
 fn watch(
     output: &Output,
     netns: &NetnsHandle,
     filter: Filter,
-    beside: usize,
     time: Duration,
 ) -> anyhow::Result<Recording> {
     let sysctls = sysctls();
@@ -48,7 +47,6 @@ fn watch(
         sysctls: &sysctls,
         interval: tailor::LOOK_INTERVAL,
         stop: Some(interrupt::stop_flag()),
-        beside,
         ..WatchRequest::new(filter, time)
     };
     let bar = Progress::bar(output, "measuring", millis(time));

@@ -16,8 +16,7 @@ use super::thresholds::{
     FOLLOWS_SPREAD, LARGE_WINDOWS, LOSSES_SPREAD, LOSSES_SPREAD_SURE, LOSSES_TOGETHER_RTTS,
     LOST_TOGETHER, MIN_SAMPLES, ONE_RATE_LOSSES, ONE_RATE_SPREAD, PACED_SEGMENT,
     PROBING_CORRELATION, PROBING_CYCLE, PROBING_ROUNDS, PROBING_RTT, PROBING_SWING, QUEUE_DELAY,
-    QUEUE_GAP_RANK, QUEUE_GAPS, QUEUE_LOSS_RANK, QUEUE_SHARE, SHARED_VARIANCE, STEADY_STEP,
-    STEADY_STEPS,
+    QUEUE_GAP_RANK, QUEUE_GAPS, QUEUE_LOSS_RANK, QUEUE_SHARE, STEADY_STEP, STEADY_STEPS,
 };
 use crate::timeline::Timeline;
 use crate::view::View;
@@ -194,11 +193,10 @@ pub(crate) fn round_trips_follow_window(view: &View<'_>) -> bool {
 }
 
 /// Whether as much gets through per second from each loss to the next one, alone or with other
-/// connections to the same host, those of other processes too: what drops at one rate, be it a
-/// bucket without tokens or a queue without room, is in the same state at each of its drops, so
-/// that it has passed its rate in between, however the windows were. From one random loss to the
-/// next the rate is that of the windows, which vary. Says at how many losses, and by how much it
-/// varies.
+/// connections to the same host: what drops at one rate, be it a bucket without tokens or a queue
+/// without room, is in the same state at each of its drops, so that it has passed its rate in
+/// between, however the windows were. From one random loss to the next the rate is that of the
+/// windows, which vary. Says at how many losses, and by how much it varies.
 pub(crate) fn drops_at_one_rate(view: &View<'_>) -> Option<(usize, f64)> {
     let find = || {
         let all = losses(view.sender?);
@@ -228,43 +226,13 @@ fn drop_at_one_rate(view: &View<'_>, times: &[Instant]) -> Option<(usize, f64)> 
     for other in to_same_host(view, sender) {
         add_course(&mut together, other.courses.delivered(other), times);
     }
-    let rates = |counted: &[f64]| -> Vec<f64> {
+    let spread = |counted: &[f64]| {
         let spans = times.windows(2).map(|pair| pair[1].since(pair[0]));
         let rates = differences(counted).into_iter().zip(spans);
-        rates
-            .map(|(count, span)| count / span.as_secs_f64())
-            .collect()
+        spread_of(rates.map(|(count, span)| count / span.as_secs_f64()))
     };
-    let spread = |counted: &[f64]| spread_of(rates(counted).into_iter());
-    let mut least = spread(&alone)?.min(spread(&together)?);
-    let mut each = vec![rates(&together)];
-    for other in view.sender_neighbours {
-        let mut counted = vec![0.0; times.len()];
-        add_course(&mut counted, other.courses.delivered(other), times);
-        each.push(rates(&counted));
-    }
-    if let Some(all) = shared_rates(&each) {
-        least = least.min(spread_of(all.into_iter())?);
-    }
+    let least = spread(&alone)?.min(spread(&together)?);
     (least <= LOSSES_SPREAD).then_some((times.len(), least))
-}
-
-/// What several senders get together at each time, where they share it: what one gets more of, the
-/// others get less of, so that the sum varies by less than they do. Of senders that do not know of
-/// each other the variances add up, however many there are.
-fn shared_rates(each: &[Vec<f64>]) -> Option<Vec<f64>> {
-    if each.len() < 2 {
-        return None;
-    }
-    let sums = each[1..].iter().fold(each[0].clone(), |sums, rates| {
-        sums.iter()
-            .zip(rates)
-            .map(|(sum, rate)| sum + rate)
-            .collect()
-    });
-    let variance = |rates: &Vec<f64>| mean_and_variance(rates).1;
-    let apart: f64 = each.iter().map(variance).sum();
-    (variance(&sums) <= apart * SHARED_VARIANCE).then_some(sums)
 }
 
 /// How large the windows were in which losses came, among all in which something was sent: the mean

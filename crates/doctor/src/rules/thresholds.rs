@@ -478,9 +478,6 @@ pub(crate) const LOSSES_SPREAD: f64 = 0.06;
 /// full: so few random ones may come at one rate by chance (where each rate deviates by 0.15, one
 /// of 200 watches has less).
 pub(crate) const LOSSES_SPREAD_SURE: [f64; 2] = [0.02, 0.05];
-/// Senders share what they get where its sum has at most this share of the variance that they have
-/// apart from each other; it is 1 on average where they do not.
-pub(crate) const SHARED_VARIANCE: f64 = 0.5;
 /// Losses come in large windows only where the mean share of what was sent in smaller ones is
 /// beyond a half by this, divided by the root of their number (random losses in a simulation of
 /// CUBIC and Reno, 0.03 to 3 % over 20 and 100 ms: one of a hundred watches has that).

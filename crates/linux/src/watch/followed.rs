@@ -21,8 +21,6 @@ pub(super) struct Followed {
     pub(super) look: u64,
     /// The filter holds. Until it does the owner is not known, and samples are kept on trial.
     pub(super) matches: bool,
-    /// It does not, and leads to the same hosts as one that matches.
-    pub(super) is_beside: bool,
     /// Nothing was to be seen of it for long, up to the last look.
     pub(super) is_asleep: bool,
     /// The list of all sockets in which it was last.
@@ -69,8 +67,7 @@ impl Followed {
 
     /// Whether an owner has nothing more to decide.
     pub(super) fn is_settled(&self) -> bool {
-        let is_told = self.matches && !self.flow.owners.is_empty();
-        (is_told && self.flow.samples.len() > 1) || self.is_beside
+        self.matches && !self.flow.owners.is_empty() && self.flow.samples.len() > 1
     }
 }
 
@@ -103,7 +100,6 @@ mod tests {
             },
             look: 0,
             matches: true,
-            is_beside: false,
             is_asleep: false,
             listed: 0,
             is_steady: false,

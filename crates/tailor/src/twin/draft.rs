@@ -276,6 +276,7 @@ fn look(
         netns: here_seen.1,
         there: both_ends.then_some(there_seen),
         close: look.close,
+        others: look.others,
     };
     let place = look.here.flows.first().map(|track| match here {
         End::Client => Place::Remote(track.key.remote),

@@ -207,7 +207,7 @@ impl Subject for HostSubject<'_> {
 
     fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         self.run.check()?;
-        let watched = watch(self.output, &self.netns, self.filter.clone(), 0, time)?;
+        let watched = watch(self.output, &self.netns, self.filter.clone(), time)?;
         self.run.check()?;
         self.check_heard(&watched)?;
         let client = self

@@ -5,16 +5,14 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Change, FlowSample, Netns, Target};
 use doctor::{Place, Services, Track};
-use linux::{Filter, NetnsHandle, OwnerProcess, ScanRequest, Setting, SockDiag};
-use tailor::{Look, Settings, Subject};
+use lab::Measure;
+use linux::{Clock, Filter, NetnsHandle, OwnerProcess, ScanRequest, Setting, SockDiag};
+use tailor::{Counters, Look, Others, Settings, Subject};
 
 use super::journalled::Journalled;
 use super::{lacks, wait, watch};
 use crate::commands::diagnose::seen;
 use crate::output::Output;
-
-/// Connections of other processes to the same hosts that are watched too, at most.
-const BESIDE_MAX: usize = 64;
 
 /// A process and the namespace of its sockets.
 pub(crate) struct ProcessSubject<'o> {
@@ -78,20 +76,30 @@ impl Subject for ProcessSubject<'_> {
 
     fn look(&mut self, time: Duration) -> anyhow::Result<Look> {
         self.check_runs()?;
-        let filter = self.filter.clone();
-        let here = watch(self.output, &self.netns, filter, BESIDE_MAX, time)?;
+        let mut diag = SockDiag::open_in(&self.netns)?;
+        let mut before = Counters::new(Clock.now());
+        let all = ScanRequest::default();
+        diag.scan_each(&all, &mut |sample| before.note(sample))?;
+        let here = watch(self.output, &self.netns, self.filter.clone(), time)?;
+        let mut others = Others::since(&before, Clock.now());
+        diag.scan_each(&all, &mut |sample| others.note(&before, sample))?;
         // Another one may have its number by now.
         self.check_runs()?;
-        Ok(Look::new((here, self.netns_name.clone()), None, |here| {
-            tailor::measure_of(here, |track| self.wants(track))
-        }))
+        let mut look = Look::new((here, self.netns_name.clone()), None, |here| Measure {
+            beside_bps: others.bps_beside(here, |track| self.wants(track)),
+            ..tailor::measure_of(here, |track| self.wants(track))
+        });
+        look.others = others;
+        Ok(look)
     }
 
-    fn measure_of_service(&self, look: &Look, place: Place) -> lab::Measure {
+    fn measure_of_service(&self, look: &Look, place: Place) -> Measure {
         let services = Services::of(&look.here);
-        tailor::measure_of(&look.here, |track| {
-            self.wants(track) && services.place(track.key) == place
-        })
+        let is_of_it = |track: &Track| self.wants(track) && services.place(track.key) == place;
+        Measure {
+            beside_bps: look.others.bps_beside(&look.here, is_of_it),
+            ..tailor::measure_of(&look.here, is_of_it)
+        }
     }
 
     fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -388,37 +396,39 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_other_processes_to_the_same_host_are_seen_beside() {
+    fn what_other_processes_send_to_the_same_host_is_counted_and_nothing_else() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let address = listener.local_addr().expect("bound");
-        let connect = format!(
-            "exec 3<>/dev/tcp/127.0.0.1/{}; exec sleep 60",
-            address.port()
-        );
-        let start = || {
+        let port = listener.local_addr().expect("bound").port();
+        let start = |goes_on: &str| {
+            let script = format!(
+                "exec 3<>/dev/tcp/127.0.0.1/{port}
+                while printf %01000d 0 >&3; do sleep 0.05 3>&-; {goes_on}; done
+                exec sleep 60"
+            );
             let mut command = std::process::Command::new("bash");
-            command.args(["-c", &connect]).spawn().expect("a shell")
+            command.args(["-c", &script]).spawn().expect("a shell")
         };
-        let mut programs = [start(), start()];
-        let accepted = [listener.accept(), listener.accept()];
-        let pids = programs.each_ref().map(std::process::Child::id);
-        let output = Output::new(&crate::cli::Globals::default());
-        let mut subject = ProcessSubject::look_only(pids[0], &output).expect("it is ours");
-        // The other one may still be on its way to `sleep`.
-        let look = subject.look(Duration::from_millis(300));
-        for program in &mut programs {
-            program.kill().expect("our own child");
-            program.wait().expect("our own child");
-        }
-        drop(accepted);
-        let look = look.expect("it runs");
-        let to_here = |track: &&Track| track.key.remote == address;
-        let seen: Vec<(Option<u32>, bool)> = (look.here.flows.iter().filter(to_here))
-            .map(|track| (track.pid(), subject.wants(track)))
-            .collect();
-        let [own, other] = pids.map(Some);
-        assert!(seen.contains(&(own, true)), "{seen:?}");
-        assert!(seen.contains(&(other, false)), "{seen:?}");
+        let check = |goes_on: &str, is_counted: bool| {
+            let mut programs = [start("true"), start(goes_on)];
+            let accepted = [listener.accept(), listener.accept()];
+            let own = programs[0].id();
+            let output = Output::new(&crate::cli::Globals::default());
+            let mut subject = ProcessSubject::look_only(own, &output).expect("it is ours");
+            // What is sent once has been.
+            std::thread::sleep(Duration::from_millis(200));
+            let look = subject.look(Duration::from_millis(400));
+            for program in &mut programs {
+                program.kill().expect("our own child");
+                program.wait().expect("our own child");
+            }
+            drop(accepted);
+            let look = look.expect("it runs");
+            let seen: Vec<Option<u32>> = look.here.flows.iter().map(Track::pid).collect();
+            assert_eq!(seen, [Some(own)], "the other one is not looked at");
+            assert_eq!(look.measure.beside_bps.is_some(), is_counted);
+        };
+        check("true", true);
+        check("break", false);
     }
 
     #[test]

@@ -321,38 +321,28 @@ fn connections_to_one_host_share_what_is_dropped_at_one_rate() {
     {
         (own[second], other[second]) = (1000 - less, 1000 + less);
     }
-    let (own, beside) = (losing(own), elsewhere(&losing(other), 1));
-    let told = |siblings: &[&Timeline], neighbours: &[&Timeline]| {
-        let seen = Observation {
-            siblings,
-            neighbours,
-            ..Observation::of(&own)
-        };
-        drops_at_one_rate(&crate::observation::sender_view(&seen)).is_some()
-    };
-    assert!(!told(&[], &[]), "alone");
-    assert!(told(&[&beside], &[]));
-    assert!(told(&[], &[&beside]), "of another process");
-    // So much beside it that the sum hardly varies, whatever this one loses.
-    let steady = elsewhere(&losing([20_000; 8]), 2);
-    assert!(!told(&[], &[&steady]), "which knows nothing of this one");
-    assert!(told(&[], &[&beside, &steady]));
-}
-
-/// The same of another connection between the same hosts.
-fn elsewhere(timeline: &Timeline, number: u16) -> Timeline {
-    let mut other = Timeline::new();
-    for sample in timeline.samples() {
+    let (own, mut beside) = (losing(own), Timeline::new());
+    for sample in losing(other).samples() {
         let key = FlowKey {
-            local: ([10, 0, 0, 1], 40_000 + number).into(),
+            local: ([10, 0, 0, 1], 40_001).into(),
             ..sample.key
         };
-        other.push(FlowSample {
+        beside.push(FlowSample {
             key,
             ..sample.clone()
         });
     }
-    other
+    let alone = Observation::of(&own);
+    assert_eq!(
+        drops_at_one_rate(&crate::observation::sender_view(&alone)),
+        None
+    );
+    let siblings = [&beside];
+    let together = Observation {
+        siblings: &siblings,
+        ..Observation::of(&own)
+    };
+    assert!(drops_at_one_rate(&crate::observation::sender_view(&together)).is_some());
 }
 
 /// BBR loses packets once a second, when its round trips are longer by this share for a tenth of

@@ -207,7 +207,6 @@ proptest! {
             local: &local,
             remote: draws.flag().map(|_| &remote),
             siblings: &[&sibling],
-            neighbours: &[&sibling],
             remote_siblings: &[&sibling],
             host: draws.flag().map(|_| &here),
             remote_host: draws.flag().map(|_| &there),
