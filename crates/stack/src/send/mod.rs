@@ -202,11 +202,9 @@ impl Sender {
     }
 
     /// This many bytes of data more are acknowledged: releases them. Returns how many sends of
-    /// Winsock became complete. A buffer of Linux grows before what the ACK lets go leaves, by
-    /// measurement; [`Sender::check_space`] follows after that.
+    /// Winsock became complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
         self.size.look_at(env);
-        self.expand_below_window(env);
         if bytes == 0 {
             return 0;
         }
@@ -224,24 +222,19 @@ impl Sender {
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
-    /// [`Sender::on_ack`] and after what the ACK allowed has been sent (Linux `tcp_check_space`).
+    /// [`Sender::on_ack`] and after what the ACK allowed has been sent, since Linux lets the buffer
+    /// grow only where the congestion window is not used up then (`tcp_check_space`).
     pub(crate) fn check_space(&mut self, progress: &Progress, env: &SendMemoryEnv) -> bool {
         if !self.writer_waits {
             return false;
         }
         self.size.look_at(env);
-        self.expand_below_window(env);
+        if env.in_flight < env.cwnd && !env.is_tight {
+            self.expand_as_linux(env);
+        }
         let is_writable = self.is_writable(progress);
         self.writer_waits = !is_writable;
         is_writable
-    }
-
-    /// The buffer grows for a writer that waits where the congestion window is not used up (Linux
-    /// `tcp_should_expand_sndbuf`).
-    fn expand_below_window(&mut self, env: &SendMemoryEnv) {
-        if self.writer_waits && env.in_flight < env.cwnd && !env.is_tight {
-            self.expand_as_linux(env);
-        }
     }
 
     /// Somebody else than the send buffer refused a write or cut it short (the shared pool): the
