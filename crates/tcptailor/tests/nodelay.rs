@@ -195,7 +195,8 @@ fn autocork_joins_the_writes_of_an_unmodified_client() {
     let joined = buffers(&server.line());
     // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
     assert!((1000..=1020).contains(&joined), "{joined}");
-    assert!(buffers(&plain) > 2 * joined, "{plain}");
+    // A server that is kept finds several writes in one read.
+    assert!(buffers(&plain) > joined + joined / 5, "{plain}");
 }
 
 /// What it is given for the program is the program's own matter, and a name without a folder is
