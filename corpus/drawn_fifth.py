@@ -309,6 +309,19 @@ CAUSES = (full, full, full_bbr_shallow, bloat, lossy, lossy, policed, small_sndb
           many_full, ticks)
 
 
+WARM_UP = {"slow_reader": 14, "bloat": 13, "restarts": 9, "lossy": 9, "wmem_and_loss": 9}
+
+
+def situation(seed, number, cause, kit, at, more, why, shape=()):
+    """What was drawn, as a situation; `shape`: further settings of the path."""
+    loss = ("--loss", f"{at.loss:.3f}%") if at.loss else ()
+    return Situation(
+        f"drawn-{seed}-{number:02}-{cause.__name__.replace('_', '-')}-{kit.name}", why=why,
+        program=kit.name, rate=f"{at.rate:.2f}mbit", rtt=f"{at.rtt:.2f}ms", queue=f"{at.packets}p",
+        path=(*loss, *shape), cc=at.cc, prepare=(*kit.prepare, *more), server=kit.server, settle=kit.settle,
+        client=kit.client, warm_up=WARM_UP.get(cause.__name__, 7), look=8)
+
+
 def one(draw, seed, cause, number, had):
     """A label and a situation; path and program are drawn until the label is clear. A cause comes once at
     each end, and a program twice at most."""
@@ -320,13 +333,7 @@ def one(draw, seed, cause, number, had):
         raise RuntimeError(f"{cause.__name__}: no clear draw")
     fit, kit, at, more, why = made
     had += [(cause, fit.end), kit.name]
-    loss = ("--loss", f"{at.loss:.3f}%") if at.loss else ()
-    warm_up = {"slow_reader": 14, "bloat": 13, "restarts": 9, "lossy": 9}.get(cause.__name__, 7)
-    return fit, Situation(
-        f"drawn-{seed}-{number:02}-{cause.__name__.replace('_', '-')}-{kit.name}", why=why,
-        program=kit.name, rate=f"{at.rate:.2f}mbit", rtt=f"{at.rtt:.2f}ms", queue=f"{at.packets}p",
-        path=loss, cc=at.cc, prepare=(*kit.prepare, *more), server=kit.server, settle=kit.settle,
-        client=kit.client, warm_up=warm_up, look=8)
+    return fit, situation(seed, number, cause, kit, at, more, why)
 
 
 def table(seed):

@@ -14,10 +14,11 @@ import random
 import sys
 
 import drawn
+import drawn_fifth
 import sixth_programs as programs
 from drawn import (CLEAR, MOST_WINDOW, NOTHING, TAKES, Path, between, is_below, label, loss_rate,
                    lost_to_pause, path, receiver_of, rounds)
-from model import Situation, sysctl
+from model import sysctl
 from sixth_programs import CONFIGS
 
 SEEDS = (7,)
@@ -227,13 +228,7 @@ def one(draw, seed, cause, number, had):
         raise RuntimeError(f"{cause.__name__}: no clear draw")
     fit, kit, at, more, why, *args = made
     had += [(cause, kit.name), kit.name]
-    loss = ("--loss", f"{at.loss:.3f}%") if at.loss else ()
-    warm_up = {"bloat": 13, "restarts": 9, "lossy": 9, "wmem_and_loss": 9}.get(cause.__name__, 7)
-    return fit, Situation(
-        f"drawn-{seed}-{number:02}-{cause.__name__.replace('_', '-')}-{kit.name}", why=why,
-        program=kit.name, rate=f"{at.rate:.2f}mbit", rtt=f"{at.rtt:.2f}ms", queue=f"{at.packets}p",
-        path=(*loss, *(args[0] if args else ())), cc=at.cc, prepare=(*kit.prepare, *more), server=kit.server,
-        settle=kit.settle, client=kit.client, warm_up=warm_up, look=8)
+    return fit, drawn_fifth.situation(seed, number, cause, kit, at, more, why, *args)
 
 
 def table(seed):

@@ -27,7 +27,7 @@ fn library() -> PathBuf {
 struct Seen {
     /// Reads that the server needed.
     reads: u64,
-    /// Segments with data that it got: of these, one that the machine keeps reads several at once.
+    /// Segments with data that arrived: a server that waits for a processor reads several at once.
     segments: u32,
     messages: u64,
     /// What the client said at its end.

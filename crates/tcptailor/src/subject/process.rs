@@ -186,6 +186,7 @@ impl Subject for ProcessSubject<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
     use base::{FlowKey, KnobValue};
@@ -410,11 +411,15 @@ mod tests {
         };
         let check = |goes_on: &str, is_counted: bool| {
             let mut programs = [start("true"), start(goes_on)];
-            let accepted = [listener.accept(), listener.accept()];
+            let accepted = [(); 2].map(|()| {
+                let (mut stream, _) = listener.accept().expect("it has connected");
+                stream.read_exact(&mut [0; 1000]).expect("it writes");
+                stream
+            });
             let own = programs[0].id();
             let output = Output::new(&crate::cli::Globals::default());
             let mut subject = ProcessSubject::look_only(own, &output).expect("it is ours");
-            // What is sent once has been.
+            // What was sent once is acknowledged by then.
             std::thread::sleep(Duration::from_millis(200));
             let look = subject.look(Duration::from_millis(400));
             for program in &mut programs {

@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Knob] = &[
     flag(
         "pmtu_confirm",
         field!(path.pmtu_confirm),
-        "Believe that a packet was too big of whose size others got through only after a timeout.",
+        "Let a report of an MTU smaller than packets that have passed wait for a timeout.",
         "RFC 5927 section 7.2; Linux tcp_v4_mtu_reduced does at once",
     ),
     number(
