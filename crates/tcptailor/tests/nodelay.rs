@@ -195,7 +195,7 @@ fn autocork_joins_the_writes_of_an_unmodified_client() {
     let joined = buffers(&server.line());
     // The kernel sends what is corked after 200 ms, for which a busy machine may keep the client.
     assert!((1000..=1020).contains(&joined), "{joined}");
-    // A server that waits for a processor finds several writes in one read (1669 buffers were seen).
+    // A server that waits for a processor finds several writes in one read (1669 buffers once).
     assert!(buffers(&plain) > joined + joined / 5, "{plain}");
 }
 
