@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py`, `drawn_fifth.py` and `drawn_seventh.py`, and judges
-what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `tables`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -21,17 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-import drawn
-import drawn_fifth
-import drawn_seventh
-import fitting
-import fitting_anew
-import latecomers
-import latest
-import newcomers
-import production
 import situations
-import strangers
+from tables import FITTED
 
 RESULTS = "fits.jsonl"
 
@@ -151,18 +140,18 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers, drawn, drawn_fifth, drawn_seventh)
-    return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
+    return [(one, table.FITS[one.name]) for table in FITTED for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]
 
 
 def show_list(args):
     for situation, label in chosen(args.pattern):
+        path = f"{situation.rate} {situation.rtt} {situation.queue} {' '.join(situation.path)}".strip()
         change = f", {label.knob} x{label.gain[0]}-{label.gain[1]}" if label.knob else ""
-        print(f"{situation.name:24} {'|'.join(sorted(label.limit))}: "
-              f"{'|'.join(sorted(label.ending))}{change}\n{'':25}{situation.why}")
+        print(f"{situation.name} ({path}, {situation.cc}), at the {label.end}: "
+              f"{'|'.join(sorted(label.limit))}, {'|'.join(sorted(label.ending))}{change}\n"
+              f"    {situation.why}")
 
 
 def run(args):

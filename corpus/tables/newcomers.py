@@ -7,15 +7,14 @@ the body apart without TCP_NODELAY, and that Guile sets SO_SNDBUF to 12288, was 
 `$JARS` has Undertow's jars, and vegeta is in `$PATH`.
 """
 
-from commands import FILES, NGINX
-from fitting import alone, kept
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
-from services import ONE_BY_ONE
+from .commands import FILES, NGINX
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import ONE_BY_ONE
 
-MINE = "$H/programs_newcomers"
+MINE = "$H/programs/newcomers"
 NEWCOMERS = f"exec $FITPY {MINE}/newcomers.py"
 UNDERTOW = (("server", f"javac -d $W -cp \"$JARS/*\" {MINE}/Undertow.java"),)
 SINK = (("server", "exec socat -u TCP-LISTEN:5000,fork,reuseaddr OPEN:/dev/null"),)

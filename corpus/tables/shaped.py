@@ -3,11 +3,11 @@
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
-from further import from_client
-from model import *
-from seeming import LOSS, PAGES
-from services import (ANSWER_128, DIRECT, ONE_BY_ONE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER,
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
+from .further import from_client
+from .model import *
+from .seeming import LOSS, PAGES
+from .services import (ANSWER_128, DIRECT, ONE_BY_ONE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER,
                       PY_SERVICES, at_direct_server, to_direct)
 
 # The same pair of interfaces with BBR.
@@ -15,8 +15,8 @@ DIRECT_BBR = tuple((end, command.replace("congctl cubic", "congctl bbr"))
                    for end, command in DIRECT)
 NC_SINK = (("server", "nc -l -p 5000 > /dev/null"),)
 NC_SOURCE = from_client("nc $S 5000 < /dev/zero")
-GO = (("server", "go build -o $W/go $H/programs_further/further.go"),)
-JAVA = (("server", "javac -d $W $H/programs_services/Services.java"),)
+GO = (("server", "go build -o $W/go $H/programs/further/further.go"),)
+JAVA = (("server", "javac -d $W $H/programs/services/Services.java"),)
 PERL_ANSWER = (
     "exec perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(LocalPort => 5000, Listen => 5, "
     "ReuseAddr => 1); $s = $l->accept; $s->autoflush(1); while (sysread($s, $q, 50)) "

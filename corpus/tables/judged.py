@@ -4,20 +4,20 @@ connections that agree: asyncpg, CherryPy, paho, pyftpdlib, dropbear, restic, Zs
 Labels were written down before any of them was run. They are captured at both ends and between.
 """
 
-from commands import FILES, NGINX, SSHD
-from elsewhere import (HELD_BACK, ROUTED, SHELL, SHORT_QUEUE, SINK, SOURCE, SSH, TAKE, down, push,
+from .commands import FILES, NGINX, SSHD
+from .elsewhere import (HELD_BACK, ROUTED, SHELL, SHORT_QUEUE, SINK, SOURCE, SSH, TAKE, down, push,
                        queue)
-from fitting_anew import FTP, VSFTPD
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, RESTARTS
-from services import ANSWER_128, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
-from shaped import TWO_MOVES
+from .fitting_anew import FTP, VSFTPD
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, RESTARTS
+from .services import ANSWER_128, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
+from .shaped import TWO_MOVES
 
-PY = "$PY $H/programs_judged/judged.py"
-GO = (("server", "go build -o $W/judged $H/programs_judged/judged.go"),)
-JAVA = (("server", "javac -d $W $H/programs_judged/Judged.java"),)
+PY = "$PY $H/programs/judged/judged.py"
+GO = (("server", "go build -o $W/judged $H/programs/judged/judged.go"),)
+JAVA = (("server", "javac -d $W $H/programs/judged/Judged.java"),)
 FTPD = (("server", f"exec {PY} ftp 2121 30000 $W"),)
 GET = from_client("curl -so /dev/null --disable-epsv ftp://$S:2121/big")
 PUT = (("client", "sleep 0.3; exec curl -sT - --disable-epsv ftp://$S:2121/got < /dev/zero"),)
@@ -309,7 +309,7 @@ SITUATIONS += [
     ),
     Situation(
         "judged-not-here-push", program="ruby", rate="40mbit", rtt="30ms",
-        server=(("server", "exec ruby $H/programs_fitting/bursts.rb 5000 100000 0.25"),), settle=2,
+        server=(("server", "exec ruby $H/programs/fitting/bursts.rb 5000 100000 0.25"),), settle=2,
         client=from_client("nc -d $S 5000 > /dev/null"), warm_up=6,
         why="100 kB four times a second", watch=at_sender(5000, TAKES),
     ),

@@ -1,7 +1,7 @@
 """Situations with servers and clients of common packages, each as its distribution ships it."""
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, programs
-from model import *
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, programs
+from .model import *
 
 # Whoever sent what was lost sees it; the other end sees a long wait for an answer.
 WAITS_FOR_LOST = fault("retransmission-timeouts", "random-loss")

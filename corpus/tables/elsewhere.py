@@ -4,15 +4,15 @@ Wget2, gawk, players, keystrokes, git, short queues and buckets of a router.
 Labels were written down before any of them was run. They are captured at both ends and between.
 """
 
-from commands import FILES, REDIS, SSHD
-from further import CORKED, from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
-from services import DIRECT, POLICE, POLICED, to_direct
-from shaped import NC_SINK, NC_SOURCE, TWO_MOVES
+from .commands import FILES, REDIS, SSHD
+from .further import CORKED, from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import DIRECT, POLICE, POLICED, to_direct
+from .shaped import NC_SINK, NC_SOURCE, TWO_MOVES
 
-PY = "$PY $H/programs_elsewhere/elsewhere.py"
+PY = "$PY $H/programs/elsewhere/elsewhere.py"
 ROUTED = {"router": True, "warm_up": 5, "look": 7}
 MINI = (("server", "exec mini_httpd -D -u root -p 8080 -d $W -i $W/mini.pid"),)
 TWISTED = (("server", "exec twistd3 -no web --listen tcp:8080 --path $W"),)

@@ -3,12 +3,12 @@
 Made as an examination: labels were written down before any of them was run.
 """
 
-from commands import NGINX, SSHD
-from model import *
+from .commands import NGINX, SSHD
+from .model import *
 
-GO = (("server", "go build -o $W/go $H/programs_further/further.go"),)
-C = (("server", "gcc -O1 -static -o $W/c $H/programs_further/further.c 2>/dev/null"),)
-JAVA = (("server", "javac -d $W $H/programs_further/Further.java"),)
+GO = (("server", "go build -o $W/go $H/programs/further/further.go"),)
+C = (("server", "gcc -O1 -static -o $W/c $H/programs/further/further.c 2>/dev/null"),)
+JAVA = (("server", "javac -d $W $H/programs/further/Further.java"),)
 FILES = (("server", "truncate -s 8G big; head -c 2000000 /dev/urandom > two"),)
 CORKED = fault("cork-not-uncorked")
 BUSYBOX = (("server", "exec busybox httpd -f -p 8080 -h $W"),)
@@ -53,7 +53,7 @@ def java(command):
     return f"java -Xshare:auto -XX:TieredStopAtLevel=1 -cp $W Further {command}"
 
 
-PY_FURTHER = "$PY $H/programs_further/further.py"
+PY_FURTHER = "$PY $H/programs/further/further.py"
 UPLOAD = "sh -c 'exec curl -so /dev/null -T - http://$S:5000/upload{query} </dev/zero'"
 
 SITUATIONS = [
@@ -110,15 +110,15 @@ SITUATIONS = [
     ),
     Situation(
         "node-keepalive-pause", program="node", rtt="20ms",
-        server=(("server", "exec node $H/programs_further/further.js serve 5000"),), settle=1.5,
-        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 500"),
+        server=(("server", "exec node $H/programs/further/further.js serve 5000"),), settle=1.5,
+        client=from_client("node $H/programs/further/further.js get http://$S:5000/ 500"),
         warm_up=4,
         why="a page each half second: the client pauses",
         watch=both(5000, SOME_TRAFFIC, SOME_TRAFFIC),
     ),
     Situation(
         "node-busy", program="node", rtt="2ms", rate="1gbit", queue="1000p",
-        server=(("server", "exec node $H/programs_further/further.js busy 5000"),), settle=1.5,
+        server=(("server", "exec node $H/programs/further/further.js busy 5000"),), settle=1.5,
         client=from_client("wrk -t1 -c10 -d100 http://$S:5000/"), warm_up=4,
         why="ten connections wait for a program that computes 5 ms for each page",
         watch={**at_sender(5000, fault("application-thinks"))},
@@ -427,8 +427,8 @@ SITUATIONS = [
     ),
     Situation(
         "node-keepalive-loss-4", program="node", rtt="10ms", queue="400p", path=("--loss", "4%"),
-        server=(("server", "exec node $H/programs_further/further.js serve 5000"),), settle=1.5,
-        client=from_client("node $H/programs_further/further.js get http://$S:5000/ 0"),
+        server=(("server", "exec node $H/programs/further/further.js serve 5000"),), settle=1.5,
+        client=from_client("node $H/programs/further/further.js get http://$S:5000/ 0"),
         warm_up=4, look=8,
         why="each lost packet is waited for by a timer of 200 ms, of a request that takes 10",
         watch=at_sender(5000, fault("retransmission-timeouts", "random-loss")),

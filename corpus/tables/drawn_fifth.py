@@ -1,24 +1,20 @@
-#!/usr/bin/env python3
 """Situations of two more seeds, **drawn** as those of `drawn.py` are, of programs that it has not, and with
 causes that it has not: TLS, uploads, BBR before a shallow queue, policers, Nagle's algorithm at the
 client, buffers by the programs' own options, and load generators.
-
-    drawn_fifth.py [SEED]        # the draws of a seed and their labels
 
 Each cause is drawn as often as `CAUSES` has it, so that all are covered. Labels follow from what is
 drawn by physics alone, written before any was run.
 """
 
 import random
-import sys
 
-import drawn
-import fifth_programs as programs
-from drawn import (CLEAR, NOTHING, TAKES, Path, between, is_below, label, lost_to_pause, path,
+from . import drawn
+from . import fifth_programs as programs
+from .drawn import (CLEAR, NOTHING, TAKES, Path, between, is_below, label, lost_to_pause, path,
                    receiver_of, rounds)
-from fifth_programs import CONFIGS
-from model import Situation
-from services import POLICE
+from .fifth_programs import CONFIGS
+from .model import Situation
+from .services import POLICE
 
 SEEDS = (5, 6)
 
@@ -347,6 +343,3 @@ def table(seed):
 TABLE = [row for seed in SEEDS for row in table(seed)]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]
-
-if __name__ == "__main__":
-    drawn.show(table(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS[0]))

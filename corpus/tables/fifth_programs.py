@@ -4,11 +4,11 @@ TLS, uploads, load generators, and socket buffers that programs set by their own
 
 import dataclasses
 
-import drawn_programs as earlier
-from commands import FILES, NGINX
-from drawn_programs import Kit, at_client, page_file
+from . import drawn_programs as earlier
+from .commands import FILES, NGINX
+from .drawn_programs import Kit, at_client, page_file
 
-MINE = "$H/programs_drawn"
+MINE = "$H/programs/drawn"
 PY = f"$FITPY {MINE}/fifth.py"
 CERTIFICATE = (("server", "openssl req -x509 -newkey rsa:2048 -nodes -days 9 -subj /CN=lab "
                           "-keyout key.pem -out cert.pem 2> /dev/null && "

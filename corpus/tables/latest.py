@@ -6,13 +6,12 @@ Labels were written down before any of them was run. `$JARS` has the jars of Ver
 `$NODE_PATH` the packages for Node, and `$FITPY` is a Python with those for Python.
 """
 
-from commands import FILES, NGINX, SSHD
-from fitting import alone, kept
-from further import from_client
-from model import *
-from services import POLICE
+from .commands import FILES, NGINX, SSHD
+from .further import from_client
+from .model import *
+from .services import POLICE
 
-MINE = "$H/programs_latest"
+MINE = "$H/programs/latest"
 LATEST = f"$FITPY {MINE}/latest.py"
 BY_TURNS = ("round-trip-bound", "app-limited", "application-thinks")
 VERTX = (("server", f"javac -d $W -cp \"$JARS/*\" {MINE}/Vertx.java"),)

@@ -3,9 +3,9 @@
 Made as an examination: labels were written down before any of them was run.
 """
 
-from commands import NGINX
-from further import C, FILES, GO, PY_FURTHER, curl, from_client, go
-from model import *
+from .commands import NGINX
+from .further import C, FILES, GO, PY_FURTHER, curl, from_client, go
+from .model import *
 
 DROP_ALL = (
     "nft 'add table ip gone; add chain ip gone in { type filter hook input priority 0; "

@@ -1,4 +1,4 @@
-"""What a situation is: its path and programs, who watches, and which answers are right.
+"""What a situation is: its path and programs, who watches, and which answers and fits are right.
 
 All of it is the vocabulary of the tables, which import it whole.
 """
@@ -86,6 +86,28 @@ def both(port, client, server):
 
 def sysctl(end, setting):
     return (end, f'sysctl -qw "{setting}"')
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`fit` of the program `comm` at `end`, and what is right."""
+
+    end: str
+    comm: str
+    limit: frozenset
+    ending: frozenset
+    # The setting that helps, and how many times better it makes the program, by the metric of fit.
+    knob: str = ""
+    gain: tuple = ()
+
+
+def kept(end, comm, limit, knob, least, most):
+    return Fit(end, comm, frozenset(limit), frozenset({"kept"}), knob, (least, most))
+
+
+def alone(end, comm, *limit, ending=("nothing-to-improve", "no-setting-helps")):
+    """Nothing here is to be changed."""
+    return Fit(end, comm, frozenset(limit), frozenset(ending))
 
 
 # Paths and labels that recur.

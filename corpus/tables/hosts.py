@@ -1,7 +1,7 @@
 """Situations in which a host, an interface or a box on the path does the harm, and their twins."""
 
-from commands import IPERF_SERVER, REDIS
-from model import *
+from .commands import IPERF_SERVER, REDIS
+from .model import *
 
 CONFIGS = {
     # A firewall that forgets a connection after three idle seconds, and drops what it does not know.
@@ -86,14 +86,14 @@ SITUATIONS = [
     ),
     Situation(
         "nagle-node-client", program="node", **LAN,
-        server=(("server", "exec node $H/server.js nagle"),),
+        server=(("server", "exec node $H/programs/server.js nagle"),),
         client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
         why="node writes head and body apart with Nagle on, seen by its client",
         watch=at_sender(8080, STALLS),
     ),
     Situation(
         "nodelay-node-client", program="node", **LAN,
-        server=(("server", "exec node $H/server.js nodelay"),),
+        server=(("server", "exec node $H/programs/server.js nodelay"),),
         client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
         why="the same with TCP_NODELAY", watch=at_sender(8080, SOME_TRAFFIC),
     ),

@@ -1,7 +1,7 @@
 """The table of situations: the path, the programs, who watches, and the right answers."""
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
-from model import *
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
+from .model import *
 
 # Programs.
 
@@ -430,14 +430,14 @@ SITUATIONS = [
     ),
     Situation(
         "nagle-node", program="node", rate="1gbit", rtt="0.2ms", queue="1000p",
-        server=(("server", "exec node $H/server.js nagle"),),
+        server=(("server", "exec node $H/programs/server.js nagle"),),
         client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
         why="node writes head and body apart with Nagle on",
         watch=at_server(8080, fault("nagle-delack-stall")),
     ),
     Situation(
         "nodelay-node", program="node", rate="1gbit", rtt="0.2ms", queue="1000p",
-        server=(("server", "exec node $H/server.js nodelay"),),
+        server=(("server", "exec node $H/programs/server.js nodelay"),),
         client=(("client", "exec wrk -c 1 -t 1 -d 100 http://$S:8080/"),),
         why="node writes head and body apart with TCP_NODELAY",
         watch=at_server(8080, SOME_TRAFFIC),
@@ -513,8 +513,8 @@ SITUATIONS = [
     ),
     Situation(
         "websocket-idle", program="node", rtt="30ms",
-        server=(("server", "exec node $H/websocket.js server"),),
-        client=(("client", "exec node $H/websocket.js client $S"),),
+        server=(("server", "exec node $H/programs/websocket.js server"),),
+        client=(("client", "exec node $H/programs/websocket.js client $S"),),
         why="a ping each 2 s", watch=both(8080, SOME_TRAFFIC, SOME_TRAFFIC),
     ),
     Situation(

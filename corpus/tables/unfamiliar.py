@@ -5,15 +5,15 @@ httpx, Lua, Tcl.
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, REDIS, SSHD, client
-from fresh import OWN_WINDOW, SMALL_FILES, WAITS_FOR_PROGRAM
-from further import from_client
-from model import *
-from packages import PROCESSORS, SMALL_SNDBUF, WAITS_FOR_LOST
-from seeming import LOSS, PAGES, RESTARTS
-from services import CERTIFICATE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
+from .commands import FILES, REDIS, SSHD, client
+from .fresh import OWN_WINDOW, SMALL_FILES, WAITS_FOR_PROGRAM
+from .further import from_client
+from .model import *
+from .packages import PROCESSORS, SMALL_SNDBUF, WAITS_FOR_LOST
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import CERTIFICATE, POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
-PY = "$PY $H/programs_unfamiliar/unfamiliar.py"
+PY = "$PY $H/programs/unfamiliar/unfamiliar.py"
 PROFTPD = """
 ServerType standalone
 Port 2121
@@ -391,7 +391,7 @@ SITUATIONS = [
     ),
     Situation(
         "go-pool-of-two", program="go", rtt="10ms",
-        prepare=(("server", "go build -o $W/pool $H/programs_unfamiliar/pool.go"),), server=UVICORN,
+        prepare=(("server", "go build -o $W/pool $H/programs/unfamiliar/pool.go"),), server=UVICORN,
         settle=2, client=from_client("$W/pool http://$S:5000/?ms=40 2"), warm_up=4,
         why="20 workers wait for two connections, which wait 40 ms for the server each time",
         watch=both(5000, THINKS, THINKS_HERE),

@@ -4,16 +4,16 @@ table has: UDP beside TCP, small segments, a smaller MTU that is told of.
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, iperf
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import PAGES, RESTARTS
-from services import POLICED, POSTGRES, POSTGRES_SERVER
-from shaped import NC_SINK, NC_SOURCE
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, iperf
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import PAGES, RESTARTS
+from .services import POLICED, POSTGRES, POSTGRES_SERVER
+from .shaped import NC_SINK, NC_SOURCE
 
-PY_FRESH = "$PY $H/programs_fresh/fresh.py"
-NODE_FRESH = "node $H/programs_fresh/fresh.js"
+PY_FRESH = "$PY $H/programs/fresh/fresh.py"
+NODE_FRESH = "node $H/programs/fresh/fresh.js"
 SMB = """
 [global]
   server role = standalone

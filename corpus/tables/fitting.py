@@ -6,41 +6,17 @@ Labels were written down before any of them was run: what limits the program, wh
 how `fit` is to end, and what a kept change is to give.
 """
 
-from dataclasses import dataclass
+from .commands import FILES, SSHD
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF, WAITS_FOR_LOST
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
-from commands import FILES, SSHD
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF, WAITS_FOR_LOST
-from seeming import LOSS, PAGES, RESTARTS
-from services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
-
-PY = "$FITPY $H/programs_fitting/fitting.py"
+PY = "$FITPY $H/programs/fitting/fitting.py"
 
 
-@dataclass(frozen=True)
-class Fit:
-    """`fit` of the program `comm` at `end`, and what is right."""
-
-    end: str
-    comm: str
-    limit: frozenset
-    ending: frozenset
-    # The setting that helps, and how many times better it makes the program, by the metric of fit.
-    knob: str = ""
-    gain: tuple = ()
-
-
-def kept(end, comm, limit, knob, least, most):
-    return Fit(end, comm, frozenset(limit), frozenset({"kept"}), knob, (least, most))
-
-
-def alone(end, comm, *limit, ending=("nothing-to-improve", "no-setting-helps")):
-    """Nothing here is to be changed."""
-    return Fit(end, comm, frozenset(limit), frozenset(ending))
-
-
-JAVA_PAGES = (("server", "javac -d $W $H/programs_fitting/Pages.java"),)
+JAVA_PAGES = (("server", "javac -d $W $H/programs/fitting/Pages.java"),)
 KEPT_PAGES = ("while True:\n c = http.client.HTTPConnection('$S', 5000)\n"
               " while True:\n  c.request('GET', '/')\n  c.getresponse().read()")
 GET_PAGES = from_client(f"python3 -c \"import http.client\n{KEPT_PAGES}\"")
@@ -78,7 +54,7 @@ TABLE = [
     (kept("client", "perl", {"nagle-delack-stall"}, "nodelay", 5, 60), Situation(
         "fit-perl-posts", program="perl", rate="100mbit", rtt="2ms", prepare=JAVA_PAGES,
         server=(("server", "exec java -Dsun.net.httpserver.nodelay=true -cp $W Pages 5000 10 0"),),
-        settle=2, client=from_client("perl $H/programs_fitting/posts.pl http://$S:5000/ 500"),
+        settle=2, client=from_client("perl $H/programs/fitting/posts.pl http://$S:5000/ 500"),
         warm_up=4, why="HTTP::Tiny writes head and body apart, with Nagle on",
         watch=both(5000, STALLS, fault("nagle-delack-stall", "application-thinks")),
     )),
@@ -293,7 +269,7 @@ LATER = [
     (alone("server", "uwsgi", "application-thinks", "app-limited"), Situation(
         "fit-later-uwsgi-thinks", program="uwsgi", rtt="6ms",
         server=(("server", "exec uwsgi --plugin python3 --http-socket 0.0.0.0:5000 --wsgi-file "
-                           "$H/programs_fitting/fitting.py --callable wsgi "
+                           "$H/programs/fitting/fitting.py --callable wsgi "
                            "--disable-logging"),), settle=3,
         client=from_client("ab -q -n 1000000 http://$S:5000/"), warm_up=4,
         why="the server works 30 ms on each request, on a connection each",
@@ -322,7 +298,7 @@ TABLE = [*TABLE, *LATER]
 LATEST = [
     (kept("server", "node", {"nagle-delack-stall"}, "nodelay", 1.3, 2.6), Situation(
         "fit-latest-node-pages", program="node", rtt="3ms",
-        server=(("server", "exec node $H/programs_fitting/pages.js 5000 700 30"),), settle=2,
+        server=(("server", "exec node $H/programs/fitting/pages.js 5000 700 30"),), settle=2,
         client=GET_PAGES, warm_up=4,
         why="30 ms of work a page, and 40 ms of waiting for the ACK of its head",
         watch=both(5000, fault("nagle-delack-stall", "application-thinks"),
@@ -383,7 +359,7 @@ LATEST = [
 TABLE = [*TABLE, *LATEST]
 # Labelled when rules were mended for bursts, for stalls that come and go, and for what ends with its
 # connection, and before any of these was run.
-TCL = (("server", "exec tclsh $H/programs_fitting/pages.tcl 5000 400"),)
+TCL = (("server", "exec tclsh $H/programs/fitting/pages.tcl 5000 400"),)
 LIGHTTPD = (("server", "exec lighttpd -D -f $W/fit-lighttpd.conf"),)
 BIG = "curl -so /dev/null http://$S:8000/big"
 EXAMINED = [

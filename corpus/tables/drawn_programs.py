@@ -7,13 +7,13 @@ and such draws are drawn again).
 
 from dataclasses import dataclass
 
-from commands import FILES, NGINX, SSHD
-from services import POSTGRES, POSTGRES_SERVER
+from .commands import FILES, NGINX, SSHD
+from .services import POSTGRES, POSTGRES_SERVER
 
-MINE = "$H/programs_drawn"
+MINE = "$H/programs/drawn"
 PY = f"$FITPY {MINE}/drawn.py"
 GO = (("server", f"go build -o $W/pages {MINE}/pages.go"),)
-JAVA = (("server", "javac -d $W $H/programs_fitting/Pages.java"),)
+JAVA = (("server", "javac -d $W $H/programs/fitting/Pages.java"),)
 FTP = (("server", "mkdir -p ftp/up && chmod 777 ftp/up && truncate -s 8G ftp/big && "
                   "chmod 755 . ftp"),)
 VSFTPD = (("server", "exec vsftpd $W/drawn-vsftpd.conf"),)
@@ -308,7 +308,7 @@ def pgbench(many, sleep=0.0):
 
 
 def php_pages(size):
-    return Kit("php-asks", (), (("server", f"exec php $H/programs_fitting/pages.php 5000 {size}"),),
+    return Kit("php-asks", (), (("server", f"exec php $H/programs/fitting/pages.php 5000 {size}"),),
                at_client(f"{PY} asks $S 5000 / 0"), {"server": "php", "client": "python"}, "server")
 
 
@@ -318,7 +318,7 @@ def java_pages(size):
 
 
 def ruby_pages(size):
-    return Kit("ruby-asks", (), (("server", f"exec ruby $H/programs_fitting/pages.rb 5000 {size}"),),
+    return Kit("ruby-asks", (), (("server", f"exec ruby $H/programs/fitting/pages.rb 5000 {size}"),),
                at_client(f"{PY} asks $S 5000 / 0"), {"server": "ruby", "client": "python"}, "server", 3)
 
 

@@ -8,17 +8,16 @@ what their documentation and `strace` say: nanomsg sets SO_SNDBUF and SO_RCVBUF 
 sends what is longer than 32 KiB in chunks, the last one (5 bytes) apart.
 """
 
-from commands import FILES, NGINX, SSHD
-from fitting import alone, kept
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
-from services import ONE_BY_ONE
+from .commands import FILES, NGINX, SSHD
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import ONE_BY_ONE
 
-MINE = "$H/programs_latecomers"
+MINE = "$H/programs/latecomers"
 LATECOMERS = f"$FITPY {MINE}/latecomers.py"
-KEPT_ASKS = from_client("$FITPY $H/programs_newcomers/newcomers.py asks $S 5000 1.5")
+KEPT_ASKS = from_client("$FITPY $H/programs/newcomers/newcomers.py asks $S 5000 1.5")
 TINY = (("server", f"CARGO_TARGET_DIR=$W/built cargo build -q --offline --release --manifest-path "
                    f"{MINE}/tiny/Cargo.toml"),)
 

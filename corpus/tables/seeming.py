@@ -3,8 +3,8 @@
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
-from model import *
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, client, iperf, programs
+from .model import *
 
 # Of pages that no setting makes faster, from either end.
 PAGES = healthy("unknown", "app-limited", "path-full", "round-trip-bound", "application-thinks",

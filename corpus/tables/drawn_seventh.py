@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
 """Situations of a seventh seed, **drawn** as those of `drawn.py` are, of programs that it has not, on paths that
 it has not: small MTUs, a slow way back, several processes to one host, and two causes at once, of which the
 one that dominates by arithmetic is the label.
-
-    drawn_seventh.py [SEED]        # the draws of a seed and their labels
 
 Each cause is drawn as often as `CAUSES` has it. Labels follow from what is drawn by physics alone, written
 before any was run.
@@ -11,15 +8,14 @@ before any was run.
 
 import dataclasses
 import random
-import sys
 
-import drawn
-import drawn_fifth
-import sixth_programs as programs
-from drawn import (CLEAR, MOST_WINDOW, NOTHING, TAKES, Path, between, is_below, label, loss_rate,
+from . import drawn
+from . import drawn_fifth
+from . import sixth_programs as programs
+from .drawn import (CLEAR, MOST_WINDOW, NOTHING, TAKES, Path, between, is_below, label, loss_rate,
                    lost_to_pause, path, receiver_of, rounds)
-from model import sysctl
-from sixth_programs import CONFIGS
+from .model import sysctl
+from .sixth_programs import CONFIGS
 
 SEEDS = (7,)
 
@@ -242,6 +238,3 @@ def table(seed):
 TABLE = [row for seed in SEEDS for row in table(seed)]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]
-
-if __name__ == "__main__":
-    drawn.show(table(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS[0]))

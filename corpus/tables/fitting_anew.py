@@ -5,12 +5,12 @@ Labels were written down before any of them was run. That PHP and WEBrick write 
 of an answer apart, without TCP_NODELAY, was seen with `strace`.
 """
 
-from commands import FILES, NGINX, REDIS, SSHD
-from fitting import GET_PAGES, JAVA_PAGES, alone, java, kept
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
+from .commands import FILES, NGINX, REDIS, SSHD
+from .fitting import GET_PAGES, JAVA_PAGES, java
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
 
 FTP = (("server", "mkdir -p ftp/up && chmod 777 ftp/up && truncate -s 4G ftp/big && "
                   "chmod 755 . ftp"),)
@@ -27,13 +27,13 @@ SINK = ("server", "exec socat -u TCP-LISTEN:9001,bind=127.0.0.1,fork,reuseaddr O
 TABLE = [
     (kept("server", "php", {"nagle-delack-stall"}, "nodelay", 5, 60), Situation(
         "anew-php-pages", program="php", rate="200mbit", rtt="1ms", queue="500p",
-        server=(("server", "exec php $H/programs_fitting/pages.php 5000 300"),), settle=1,
+        server=(("server", "exec php $H/programs/fitting/pages.php 5000 300"),), settle=1,
         client=GET_PAGES, warm_up=4, why="a server in PHP writes head and body apart, with Nagle on",
         watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
     )),
     (kept("server", "ruby", {"nagle-delack-stall"}, "nodelay", 2, 12), Situation(
         "anew-webrick-pages", program="webrick", rate="100mbit", rtt="5ms",
-        server=(("server", "exec ruby $H/programs_fitting/pages.rb 5000 900"),), settle=3,
+        server=(("server", "exec ruby $H/programs/fitting/pages.rb 5000 900"),), settle=3,
         client=GET_PAGES, warm_up=4, why="WEBrick writes head and body apart, with Nagle on",
         watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),
     )),
@@ -72,7 +72,7 @@ TABLE = [
     )),
     (alone("server", "squid", "application-thinks", "app-limited"), Situation(
         "anew-squid-thinks", program="squid", rate="100mbit", rtt="5ms",
-        prepare=(("server", "javac -d $W $H/programs_fitting/Pages.java"),),
+        prepare=(("server", "javac -d $W $H/programs/fitting/Pages.java"),),
         server=(("server", "exec java -Dsun.net.httpserver.nodelay=true -cp $W Pages 5000 2000 80"),
                 ("server", "exec squid -N -f $W/squid.conf")), settle=4,
         client=from_client("python3 -c \"import http.client\n"
@@ -101,7 +101,7 @@ TABLE = [
     (kept("server", "ruby", {"slow-start-after-idle"}, "net.ipv4.tcp_slow_start_after_idle", 1.2,
           6), Situation(
         "anew-ruby-bursts", program="ruby", rate="80mbit", rtt="100ms",
-        server=(("server", "exec ruby $H/programs_fitting/bursts.rb 5000 500000 2"),), settle=2,
+        server=(("server", "exec ruby $H/programs/fitting/bursts.rb 5000 500000 2"),), settle=2,
         client=from_client("nc -d $S 5000 > /dev/null"), warm_up=9, look=14,
         why="500 kB each 2 s over 100 ms: the window restarts after each pause",
         watch=both(5000, TAKES, RESTARTS),
@@ -149,7 +149,7 @@ MORE = [
     )),
     (kept("client", "python", {"nagle-delack-stall"}, "route.quickack", 2, 60), Situation(
         "again-peer-nagle", program="php", rate="200mbit", rtt="2ms", queue="500p",
-        server=(("server", "exec php $H/programs_fitting/pages.php 5000 300"),), settle=1,
+        server=(("server", "exec php $H/programs/fitting/pages.php 5000 300"),), settle=1,
         client=GET_PAGES, warm_up=4,
         why="the server at the other end waits for the ACK of each head, which this end may send at once",
         watch=both(5000, fault("nagle-delack-stall", "application-thinks"), STALLS),

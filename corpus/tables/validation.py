@@ -2,12 +2,12 @@
 any of them was run: they tell whether what was mended holds elsewhere.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, client, programs
-from further import from_client
-from model import *
-from seeming import PAGES, RESTARTS
-from services import (CERTIFICATE, DIRECT, POLICE, POLICED, PY_SERVICES, to_direct)
-from shaped import DIRECT_BBR, GO, NC_SINK, NC_SOURCE
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, client, programs
+from .further import from_client
+from .model import *
+from .seeming import PAGES, RESTARTS
+from .services import (CERTIFICATE, DIRECT, POLICE, POLICED, PY_SERVICES, to_direct)
+from .shaped import DIRECT_BBR, GO, NC_SINK, NC_SOURCE
 
 RUBY_CORK = (
     "exec ruby -rsocket -e 'l = TCPServer.new(5000); s = l.accept; while s.readpartial(1000); "

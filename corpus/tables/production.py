@@ -5,13 +5,12 @@ Labels were written down before any of them was run; those whose names begin wit
 looked at before the rules were mended.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, iperf
-from fitting import alone, kept
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
-from services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, SSHD, iperf
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import POLICE, POLICED, POSTGRES, POSTGRES_SERVER
 
 
 def python(*lines):

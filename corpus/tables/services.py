@@ -3,13 +3,13 @@
 Labels were written down before any of them was run.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, REDIS, client, iperf, programs
-from further import from_client
-from model import *
-from seeming import PAGES, RESTARTS, TRAVELS
+from .commands import FILES, IPERF_SERVER, NGINX, REDIS, client, iperf, programs
+from .further import from_client
+from .model import *
+from .seeming import PAGES, RESTARTS, TRAVELS
 
-PY_SERVICES = "$PY $H/programs_services/services.py"
-NODE_SERVICES = "node $H/programs_services/services.js"
+PY_SERVICES = "$PY $H/programs/services/services.py"
+NODE_SERVICES = "node $H/programs/services/services.js"
 CONFIGS = {
     "rabbitmq.conf": "loopback_users = none\nlisteners.tcp.default = 5672\n",
     "pgbouncer.ini": """
@@ -167,7 +167,7 @@ SITUATIONS = [
     Situation(
         "curl-upload-limit", program="curl", rtt="30ms",
         server=(("server", "exec $W/go serve 5000"),),
-        prepare=(("server", "go build -o $W/go $H/programs_further/further.go"),),
+        prepare=(("server", "go build -o $W/go $H/programs/further/further.go"),),
         client=from_client("sh -c 'exec curl --limit-rate 800K -so /dev/null -T - "
                            "http://$S:5000/upload </dev/zero'"), warm_up=5,
         why="curl limits its own upload to 6.5 of 50 Mbit/s", watch=both(5000, PACED, TAKES),
@@ -246,7 +246,7 @@ SITUATIONS = [
     ),
     Situation(
         "wrk-works-300ms", program="go", rtt="15ms",
-        prepare=(("server", "go build -o $W/go $H/programs_further/further.go"),),
+        prepare=(("server", "go build -o $W/go $H/programs/further/further.go"),),
         server=(("server", "exec $W/go serve 5000"),),
         client=from_client("wrk -t 1 -c 8 -d 100 http://$S:5000/page?ms=300"),
         why="eight connections, each answered after 300 ms of work",
@@ -289,7 +289,7 @@ SITUATIONS = [
     ),
     Situation(
         "posts-2mb", program="go", rate="40mbit", rtt="30ms",
-        prepare=(("server", "go build -o $W/go $H/programs_further/further.go"),),
+        prepare=(("server", "go build -o $W/go $H/programs/further/further.go"),),
         server=(("server", "exec $W/go serve 5000"),),
         client=from_client(f"{PY_SERVICES} posts http://$S:5000/upload?bytes=65536 2000000"),
         warm_up=5, why="bodies of 2 MB one after the other fill the path nearly all the time",
@@ -304,7 +304,7 @@ SITUATIONS = [
     ),
     Situation(
         "java-pages-200k", program="java", rtt="100ms",
-        prepare=(("server", "javac -d $W $H/programs_services/Services.java"),),
+        prepare=(("server", "javac -d $W $H/programs/services/Services.java"),),
         server=(("server", "exec java -cp $W Services pages 5000 200000"),), settle=2,
         client=(("client", "while :; do curl -so /dev/null http://$S:5000/; done"),),
         warm_up=4, look=8,
@@ -351,7 +351,7 @@ SITUATIONS = [
     ),
     Situation(
         "java-sndbuf-16k", program="java",
-        prepare=(("server", "javac -d $W $H/programs_services/Services.java"),),
+        prepare=(("server", "javac -d $W $H/programs/services/Services.java"),),
         server=(("server", "exec java -cp $W Services source 5000 16384"),), settle=2,
         client=from_client("nc -d $S 5000 > /dev/null"), warm_up=4,
         why="setSendBufferSize(16384), the BDP is 250 kB",

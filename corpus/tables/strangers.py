@@ -6,15 +6,14 @@ Labels were written down before any of them was run. That Starman writes the hea
 answer apart, with TCP_NODELAY, was seen with `strace`.
 """
 
-from commands import FILES, NGINX
-from fitting import alone, kept
-from further import from_client
-from model import *
-from packages import SMALL_SNDBUF
-from seeming import LOSS, PAGES, RESTARTS
-from services import ONE_BY_ONE, POLICE, POLICED
+from .commands import FILES, NGINX
+from .further import from_client
+from .model import *
+from .packages import SMALL_SNDBUF
+from .seeming import LOSS, PAGES, RESTARTS
+from .services import ONE_BY_ONE, POLICE, POLICED
 
-MINE = "$H/programs_strangers"
+MINE = "$H/programs/strangers"
 BIG = (("server", "truncate -s 8G big"),)
 ERLANG = (("server", f"erlc -o $W {MINE}/pages.erl {MINE}/files.erl"),)
 STRANGERS = f"exec $FITPY {MINE}/strangers.py"

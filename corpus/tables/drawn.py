@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
 """Situations that `tcptailor fit --pid` is judged by, **drawn** by a seed: which program, path, congestion
 control, cause and end, not chosen by anyone.
-
-    drawn.py [SEED]       # the draws of a seed and their labels
-    drawn.py sndbuf       # fixed send buffers that are to be lifted, of other seeds
 
 The label follows from what is drawn by physics alone: each cause below compares the bandwidth-delay
 product with buffers, the rates of programs with that of the path, and so on. A draw within a factor of
@@ -13,13 +9,11 @@ product with buffers, the rates of programs with that of the path, and so on. A 
 import dataclasses
 import math
 import random
-import sys
 from dataclasses import dataclass
 
-import drawn_programs as programs
-from drawn_programs import CONFIGS
-from fitting import alone, kept
-from model import Situation, sysctl
+from . import drawn_programs as programs
+from .drawn_programs import CONFIGS
+from .model import Situation, alone, kept, sysctl
 
 COUNT = 40
 # Seeds whose situations `fitted.py` runs, as `drawn-SEED-...`.
@@ -574,21 +568,3 @@ def sndbufs():
 TABLE = [*(row for seed in SEEDS for row in table(seed)), *sndbufs()]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]
-
-
-def show(rows):
-    for fit, situation in rows:
-        path_said = f"{situation.rate} {situation.rtt} {situation.queue} {' '.join(situation.path)}"
-        change = f", {fit.knob} x{fit.gain[0]}-{fit.gain[1]}" if fit.knob else ""
-        print(f"{situation.name} ({path_said.strip()}, {situation.cc}), at the {fit.end}: "
-              f"{'|'.join(sorted(fit.limit))}, {'|'.join(sorted(fit.ending))}{change}\n"
-              f"    {situation.why}")
-
-
-def main():
-    which = sys.argv[1] if len(sys.argv) > 1 else str(SEEDS[0])
-    show(sndbufs() if which == "sndbuf" else table(int(which)))
-
-
-if __name__ == "__main__":
-    main()

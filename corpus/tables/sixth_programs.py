@@ -2,12 +2,12 @@
 uvicorn, uWSGI, Puma, Apache's prefork), relays that fork, HTTP/2 by nghttpx, SMB, nuttcp and CivetWeb.
 """
 
-from commands import FILES, NGINX
-from drawn_programs import Kit, at_client, looped, page_file
-from fifth_programs import Web
-from fitting_anew import MARIADB, MARIADB_SERVER, SELECT
+from .commands import FILES, NGINX
+from .drawn_programs import Kit, at_client, looped, page_file
+from .fifth_programs import Web
+from .fitting_anew import MARIADB, MARIADB_SERVER, SELECT
 
-MINE = "$H/programs_drawn"
+MINE = "$H/programs/drawn"
 PY = f"$FITPY {MINE}/drawn.py"
 CONFIGS = {
     "sixth-apache.conf": """

@@ -6,11 +6,11 @@ begin with `dropped` and `lossy` were added when what arrived behind gaps began 
 that; `kept` and `room` after what that first run had shown was mended.
 """
 
-from commands import FILES, IPERF_SERVER, NGINX, client, iperf, programs
-from further import curl, from_client
-from model import *
-from services import POLICE, POLICED
-from shaped import NC_SINK, NC_SOURCE, TWO_MOVES
+from .commands import FILES, IPERF_SERVER, NGINX, client, iperf, programs
+from .further import curl, from_client
+from .model import *
+from .services import POLICE, POLICED
+from .shaped import NC_SINK, NC_SOURCE, TWO_MOVES
 
 ROUTED = {"cc": "bbr", "router": True, "warm_up": 6, "look": 8}
 SHAPED = "tc qdisc replace dev far0 root tbf rate {rate} burst 10kb limit {limit}"
