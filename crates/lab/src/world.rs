@@ -166,8 +166,8 @@ impl<A: App> World<A> {
     }
 
     /// Lets hosts read packets directly from the link that leads to them, where processing takes
-    /// time, no other link leads there, and no tap watches it. The same happens at the same times, with
-    /// fewer steps of [`World::advance`].
+    /// time, no other link leads there, and no tap watches it. The same happens at the same times,
+    /// with fewer steps of [`World::advance`].
     pub fn read_links_directly(&mut self) {
         for node in 0..self.nodes.len() {
             let mut links = (0..self.net.hops.len()).filter(|link| self.net.hops[*link].to == node);
@@ -318,8 +318,8 @@ impl<A: App> World<A> {
         self.advance_steps(until, 1) > 0
     }
 
-    /// As [`World::advance`], up to `steps_max` times, until [`World::turns`] has changed; returns how
-    /// often.
+    /// As [`World::advance`], up to `steps_max` times, until [`World::turns`] has changed; returns
+    /// how often.
     ///
     /// # Panics
     /// As [`World::step`].

@@ -143,8 +143,8 @@ mod tests {
     use link::LinkSpec;
     use stack::{Body, EcnMark, Packet, Segment};
 
-    /// When packets are processed that arrive every `spacing` nanoseconds, 700 ns of work each, and how
-    /// many found the backlog full.
+    /// When packets are processed that arrive every `spacing` nanoseconds, 700 ns of work each, and
+    /// how many found the backlog full.
     fn processed(packets: u64, spacing: u64, is_direct: bool) -> (Vec<Instant>, u64, u64) {
         let mut link = Link::new(LinkSpec::ideal(), 1).expect("a valid link");
         let costs = HostCosts {
