@@ -1,4 +1,4 @@
-//! What both firmwares share: the board (an LM3S6965, a Cortex-M3 with 64 KiB of RAM, as QEMU has
+//! What the firmwares share: the board (an LM3S6965, a Cortex-M3 with 64 KiB of RAM, as QEMU has
 //! it), packets on its serial line, and the pages of its web server. No TCP.
 #![no_std]
 
