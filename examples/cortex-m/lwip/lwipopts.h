@@ -19,12 +19,8 @@
 #define IP_REASSEMBLY 0
 #define LWIP_STATS 0
 
-/*
- * Memory comes from the firmware's heap, where it is counted as that of the others is; lwIP could
- * have pools of fixed sizes instead, which would be counted in full.
- */
+/* Segments are on the firmware's heap, where they are counted as those of the others are. */
 #define MEM_LIBC_MALLOC 1
-#define MEMP_MEM_MALLOC 1
 #define MEM_ALIGNMENT 4
 #define mem_clib_malloc heap_take
 #define mem_clib_calloc heap_take_zeroed
@@ -33,5 +29,14 @@
 #define TCP_MSS 1460
 #define TCP_WND (3 * TCP_MSS)
 #define TCP_SND_BUF (3 * TCP_MSS)
+
+/* What is small and of one size is in pools of lwIP's own: four connections and as many in TIME-WAIT;
+ * for each of the four, 8 segments and 8 references to a page in flash. */
+#define MEMP_NUM_TCP_PCB 8
+#define MEMP_NUM_TCP_PCB_LISTEN 2
+#define MEMP_NUM_TCP_SEG 32
+#define MEMP_NUM_PBUF 32
+/* Packets are received into the heap, each with its own length. */
+#define PBUF_POOL_SIZE 0
 
 #endif

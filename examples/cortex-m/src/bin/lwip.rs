@@ -17,6 +17,9 @@ use cortex_m_rt::entry;
 
 /// Connections for which there is memory.
 const CONNECTIONS_MAX: usize = 4;
+/// Bytes of the heap that lwIP may have for segments. It goes on without memory; Rust ends the
+/// program, and needs the rest for requests.
+const SEGMENT_BYTES_MAX: usize = board::HEAP_BYTES - 12 * 1024;
 
 /// A connection or a listener, which only lwIP looks into.
 #[repr(C)]
@@ -78,6 +81,9 @@ unsafe extern "C" {
 static NOW: AtomicU32 = AtomicU32::new(0);
 /// Connections that are served.
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of the heap that lwIP has.
+static SEGMENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// What a connection has in hand.
 enum Service {
@@ -363,12 +369,17 @@ const SIZE_BYTES: usize = size_of::<usize>();
 extern "C" fn heap_take(bytes: usize) -> *mut c_void {
     let layout = Layout::from_size_align(SIZE_BYTES + bytes, SIZE_BYTES);
     let layout = layout.expect("lwIP takes no more than a segment");
+    let in_use = SEGMENT_BYTES.load(Ordering::Relaxed) + layout.size();
+    if in_use > SEGMENT_BYTES_MAX {
+        return null_mut();
+    }
     // SAFETY: it is not empty, and its beginning is aligned as a size is.
     unsafe {
         let memory = alloc::alloc::alloc(layout);
         if memory.is_null() {
             return null_mut();
         }
+        SEGMENT_BYTES.store(in_use, Ordering::Relaxed);
         memory.cast::<usize>().write(layout.size());
         memory.add(SIZE_BYTES).cast()
     }
@@ -381,6 +392,10 @@ unsafe extern "C" fn heap_give(memory: *mut c_void) {
     unsafe {
         let memory = memory.cast::<u8>().sub(SIZE_BYTES);
         let size = memory.cast::<usize>().read();
+        SEGMENT_BYTES.store(
+            SEGMENT_BYTES.load(Ordering::Relaxed) - size,
+            Ordering::Relaxed,
+        );
         let layout = Layout::from_size_align_unchecked(size, SIZE_BYTES);
         alloc::alloc::dealloc(memory, layout);
     }
