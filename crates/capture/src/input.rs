@@ -16,8 +16,8 @@ pub const BUFFER_BYTES: usize = 64 << 10;
 /// First bytes of a compressed file (RFC 1952, RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The other three bytes of a skippable frame, whose first is 0x50 to 0x5f (RFC 8878 section 3.1.2).
-/// `pzstd` begins each frame with one, and a seekable file ends with one.
+/// The other three bytes of a skippable frame, whose first is 0x50 to 0x5f (RFC 8878, section
+/// 3.1.2). `pzstd` begins each frame with one, and a seekable file ends with one.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// First bytes of a capture: pcap in both byte orders, with microseconds and with nanoseconds, and
 /// pcapng.

@@ -328,7 +328,7 @@ fn script(report: &ApplyReport) -> String {
     text
 }
 
-/// The journal, where there is one. Who looks or undoes makes none, since the disk may be read-only.
+/// The journal, where there is one. Who looks or undoes makes none: the disk may be read-only.
 fn existing_journal() -> anyhow::Result<Option<Journal>> {
     Ok(Journal::open_existing(Journal::default_directory()?)?)
 }
