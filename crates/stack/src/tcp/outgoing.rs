@@ -503,7 +503,7 @@ impl Connection {
 
     /// Notes that this leaves, and returns when it is to leave.
     fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
-        let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
+        let is_first = self.traffic.data_segments_out() < UNPACED_SEGMENTS;
         let rate = match self.recovery.is_paced() && !is_first {
             true => self.recovery.pacing_rate(),
             false => Rate::default(),

@@ -188,10 +188,15 @@ impl Connection {
 
     /// Payload of a full segment without SACK blocks, as sockets report it.
     pub(super) fn fitted_mss(&self) -> u32 {
-        let mss = self.mss();
+        self.mss_for_window(self.window.max())
+    }
+
+    /// The same, where `window` is the largest that the peer has offered.
+    pub(super) fn mss_for_window(&self, window: u32) -> u32 {
         self.fitted(SegmentSizes {
-            mss,
-            ..self.segment_sizes()
+            mss: self.mss(),
+            gso_max: self.gso_payload_max(),
+            window_max: window,
         })
     }
 
