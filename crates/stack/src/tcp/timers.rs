@@ -249,7 +249,7 @@ impl Connection {
             }
         }
         if self.may_retransmit(start) {
-            self.retransmit(now, shared, start, end);
+            self.retransmit(now, shared, (start, end), now);
         }
     }
 
