@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py`, `drawn_fifth.py` and `drawn_seventh.py`, and judges
-what it does by their labels.
+`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py`,
+`drawn_fifth.py`, `drawn_seventh.py` and `visitors_fits.py`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -32,6 +32,7 @@ import newcomers
 import production
 import situations
 import strangers
+import visitors_fits
 
 RESULTS = "fits.jsonl"
 
@@ -41,7 +42,8 @@ def said(*command):
 
 
 def found(path, end, comm):
-    """The program; of several the one that has most connections (FTP has one for data)."""
+    """The program; of several the one that has most connections (FTP has one for data), or the first one
+    if `comm` ends so: the one that forks."""
     names = {}
     for pid in said("ip", "netns", "pids", path.netns[end]).split():
         try:
@@ -50,7 +52,9 @@ def found(path, end, comm):
             pass
     listed = said("ip", "netns", "exec", path.netns[end], "ss", "-tpnH", "state", "established")
     owned = collections.Counter(map(int, re.findall(r"pid=(\d+)", listed)))
-    fits = [pid for pid, name in names.items() if name.startswith(comm)]
+    fits = [pid for pid, name in names.items() if name.startswith(comm.rstrip("^"))]
+    if comm.endswith("^"):
+        return min(fits, default=None)
     return max(fits, key=lambda pid: (owned[pid], pid), default=None)
 
 
@@ -152,7 +156,7 @@ def judged(label, document):
 
 def chosen(pattern):
     tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers, drawn, drawn_fifth, drawn_seventh)
+              latecomers, drawn, drawn_fifth, drawn_seventh, visitors_fits)
     return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]

@@ -46,18 +46,20 @@ import shaped
 import strangers
 import unfamiliar
 import validation
+import visitors
 from model import Healthy
 
 SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
               *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
               *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
               *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS,
-              *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS]
+              *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS,
+              *visitors.SITUATIONS]
 CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
            **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
            **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
            **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS,
-           **drawn_fifth.CONFIGS, **drawn_seventh.CONFIGS}
+           **drawn_fifth.CONFIGS, **drawn_seventh.CONFIGS, **visitors.CONFIGS}
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"
