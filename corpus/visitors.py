@@ -44,7 +44,7 @@ def fasthttp(bytes=8_000_000_000):
 
 
 def sinatra(think=0):
-    return (("server", f"THINK={think} exec thin -R {MINE}/visitors.ru -p 8080 -e production start"),)
+    return server(f"env THINK={think} thin -R {MINE}/visitors.ru -p 8080 -e production start")
 
 
 def again(clients, path="/"):
@@ -56,7 +56,7 @@ KEPT_PAGES = from_client("python3 -c \"import http.client\nc = http.client.HTTPC
                          "while True:\n c.request('GET', '/page')\n c.getresponse().read()\"")
 GET = from_client("curl -sNo /dev/null http://$S:8080/")
 NETTY = server(f"java -cp '{BUILT}:{BUILT}/jars/*' Visitors 5000 24000")
-VARNISH = (*NGINX, *server("varnishd -F -n $W/varnish -a 0.0.0.0:8080 -f $W/visitors.vcl "
+VARNISH = (*NGINX, *server("varnishd -F -j none -n $W/varnish -a 0.0.0.0:8080 -f $W/visitors.vcl "
                            "-p transit_buffer=256k"))
 SOCKS = (("client", "exec microsocks -i 127.0.0.1 -p 1080"), ("client", "sleep 0.5; exec curl -so "
          "/dev/null --limit-rate 300k --socks5 127.0.0.1:1080 http://$S/big"))
@@ -158,8 +158,8 @@ SITUATIONS = [
     ),
     Situation(
         "visit-unicorn-backlog", program="unicorn", rtt="10ms",
-        server=(("server", f"THINK=0.2 exec unicorn -E production -c $W/visitors-unicorn.rb "
-                           f"{MINE}/visitors.ru"),), settle=3,
+        server=server(f"env THINK=0.2 unicorn -E production -c $W/visitors-unicorn.rb "
+                      f"{MINE}/visitors.ru"), settle=3,
         client=from_client("hey -z 1000s -c 30 -t 100 http://$S:8080/work"), warm_up=4, look=8,
         why="one worker that takes 200 ms, a backlog of 4, and 30 clients",
         watch=at_server(8080, fault("accept-queue-full", also=("application-thinks", "slow-reader"))),
@@ -248,7 +248,7 @@ SITUATIONS = [
     Situation(
         "visit-express-acks", program="express", rate="40mbit", rtt="40ms",
         path=("--set", "path.reverse.loss=10%"), server=(("server", f"{NODE} takes 8080"),), settle=1,
-        client=from_client("sh -c 'exec curl -sT - http://$S:8080/ < /dev/zero'"), warm_up=6,
+        client=from_client("sh -c 'exec curl -sT - http://$S:8080/up < /dev/zero'"), warm_up=6,
         why="one of ten ACKs is lost on the way back, and the next ones say the same",
         watch=both(8080, FULL, TAKES),
     ),

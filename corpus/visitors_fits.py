@@ -117,7 +117,7 @@ TABLE = [
     (alone("client", "curl", "path-full"), Situation(
         "visit-fit-express-acks", program="express", rate="40mbit", rtt="40ms",
         path=("--set", "path.reverse.loss=10%"), server=(("server", f"{NODE} takes 8080"),), settle=1,
-        client=from_client("curl -sT - http://$S:8080/ < /dev/zero"), warm_up=7, look=8,
+        client=from_client("curl -sT - http://$S:8080/up < /dev/zero"), warm_up=7, look=8,
         why="one of ten ACKs is lost, the path is full", watch=both(8080, FULL, TAKES),
     )),
 ]

@@ -2,7 +2,7 @@
 
 function takes(port) {
   const app = require("express")();
-  app.put("/", (asked, answer) => asked.resume().on("end", () => answer.send("ok")));
+  app.put("/up", (asked, answer) => asked.resume().on("end", () => answer.send("ok")));
   app.listen(Number(port));
 }
 
