@@ -55,9 +55,8 @@ def again(clients, path="/"):
 KEPT_PAGES = from_client("python3 -c \"import http.client\nc = http.client.HTTPConnection('$S', 8080)\n"
                          "while True:\n c.request('GET', '/page')\n c.getresponse().read()\"")
 GET = from_client("curl -sNo /dev/null http://$S:8080/")
-NETTY = server(f"java -cp '{BUILT}:{BUILT}/jars/*' Visitors 5000 24000")
-VARNISH = (*NGINX, *server("varnishd -F -j none -n $W/varnish -a 0.0.0.0:8080 -f $W/visitors.vcl "
-                           "-p transit_buffer=256k"))
+NETTY = server(f"java -cp \"{BUILT}:{BUILT}/jars/*\" Visitors 5000 24000")
+VARNISH = (*NGINX, *server("varnishd -F -j none -n $W/varnish -a 0.0.0.0:8080 -f $W/visitors.vcl"))
 SOCKS = (("client", "exec microsocks -i 127.0.0.1 -p 1080"), ("client", "sleep 0.5; exec curl -so "
          "/dev/null --limit-rate 300k --socks5 127.0.0.1:1080 http://$S/big"))
 NIM = from_client(f"{BUILT}/visitors-nim $S 5000 3596")
@@ -66,7 +65,7 @@ CONFIGS = {
     "visitors.vcl": """
 vcl 4.1;
 backend default { .host = "127.0.0.1"; .port = "80"; }
-sub vcl_recv { return (pass); }
+sub vcl_recv { return (pipe); }
 """.lstrip(),
     "visitors-unicorn.rb": "listen 8080, :backlog => 4\nworker_processes 1\n",
     "visitors-rsyslog-server.conf": """
@@ -133,9 +132,9 @@ SITUATIONS = [
         watch=both(5000, NAGLE, healthy(*SOME_TRAFFIC.accept, also=NAGLE.right)),
     ),
     Situation(
-        "visit-elixir-calls", program="elixir", rate="100mbit", rtt="10ms", server=ANSWER_128, settle=1,
-        client=from_client("elixir -e '{:ok, s} = :gen_tcp.connect(to_charlist(System.get_env(\"S\")), "
-                           "5000, [:binary, active: false]); Stream.repeatedly(fn -> :gen_tcp.send(s, "
+        "visit-elixir-calls", program="elixir", rate="100mbit", rtt="10ms", server=ANSWER_128, settle=3,
+        client=from_client("env TO=$S elixir -e '{:ok, s} = :gen_tcp.connect(to_charlist("
+                           "System.get_env(\"TO\")), 5000, [:binary, active: false]); Stream.repeatedly(fn -> :gen_tcp.send(s, "
                            "[String.duplicate(\"a\", 8), String.duplicate(\"b\", 120)]); "
                            ":gen_tcp.recv(s, 1) end) |> Stream.run'"), warm_up=5,
         why="two pieces as one list of I/O are one write: nothing waits but for the round trip",
@@ -243,7 +242,8 @@ SITUATIONS = [
                                                          burst="60 kbytes")),),
         server=fasthttp(), settle=1, client=GET, warm_up=6, look=7,
         why="what exceeds 20 Mbit/s is dropped on arrival, with a bucket of 60 kB",
-        watch=down(8080, POLICED, POLICED),
+        # Labelled as the sender's, of which a receiver cannot tell.
+        watch=down(8080, POLICED, healthy(*TAKES.accept, "policed")),
     ),
     Situation(
         "visit-express-acks", program="express", rate="40mbit", rtt="40ms",
