@@ -306,7 +306,9 @@ mod tests {
         let (accepted, _) = listener.accept().expect("a client");
         let mut child = std::process::Command::new("sleep")
             .arg("60")
-            .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(accepted)))
+            .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+                accepted,
+            )))
             .spawn()
             .expect("a program that waits");
         let output = Output::new(&crate::cli::Globals::default());
@@ -316,7 +318,11 @@ mod tests {
         child.wait().expect("our own child");
         drop(client);
         let look = look.expect("it runs");
-        let found = look.here.flows.iter().find(|track| track.key.local == local);
+        let found = look
+            .here
+            .flows
+            .iter()
+            .find(|track| track.key.local == local);
         let found = found.expect("it was accepted here");
         assert_eq!(found.pid(), Some(child.id()));
         assert!(subject.wants(found));
