@@ -30,8 +30,10 @@
 #define TCP_WND (3 * TCP_MSS)
 #define TCP_SND_BUF (3 * TCP_MSS)
 
-/* What is small and of one size is in pools of lwIP's own: four connections and as many in TIME-WAIT;
- * for each of the four, 8 segments and 8 references to a page in flash. */
+/*
+ * What is small and of one size is in pools of lwIP's own: four connections and as many in
+ * TIME-WAIT; for each of the four, 8 segments and 8 references to a page in flash.
+ */
 #define MEMP_NUM_TCP_PCB 8
 #define MEMP_NUM_TCP_PCB_LISTEN 2
 #define MEMP_NUM_TCP_SEG 32

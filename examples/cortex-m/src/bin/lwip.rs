@@ -25,8 +25,8 @@ const SEGMENT_BYTES_MAX: usize = board::HEAP_BYTES - 12 * 1024;
 #[repr(C)]
 struct Pcb([u8; 0]);
 
-/// Bytes that came, or that are to be sent, with more of them in the next one (`struct pbuf`, as far
-/// as it is read here).
+/// Bytes that came, or that are to be sent, with more of them in the next one (`struct pbuf`, as
+/// far as it is read here).
 #[repr(C)]
 struct Pbuf {
     next: *mut Pbuf,
