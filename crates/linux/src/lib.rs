@@ -61,7 +61,7 @@ pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use driver::{Driver, DriverStats, DriverStopper};
 pub use error::{Error, Result};
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, Serving};
 pub use journal::Journal;
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
