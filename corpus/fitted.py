@@ -30,7 +30,8 @@ def said(*command):
 
 
 def found(path, end, comm):
-    """The program; of several the one that has most connections (FTP has one for data)."""
+    """The program; of several the one that has most connections (FTP has one for data), or the first one
+    if `comm` ends with a circumflex: the one that forks."""
     names = {}
     for pid in said("ip", "netns", "pids", path.netns[end]).split():
         try:
@@ -39,7 +40,9 @@ def found(path, end, comm):
             pass
     listed = said("ip", "netns", "exec", path.netns[end], "ss", "-tpnH", "state", "established")
     owned = collections.Counter(map(int, re.findall(r"pid=(\d+)", listed)))
-    fits = [pid for pid, name in names.items() if name.startswith(comm)]
+    fits = [pid for pid, name in names.items() if name.startswith(comm.rstrip("^"))]
+    if comm.endswith("^"):
+        return min(fits, default=None)
     return max(fits, key=lambda pid: (owned[pid], pid), default=None)
 
 

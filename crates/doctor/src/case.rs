@@ -78,11 +78,13 @@ impl PartialOrd for ByPorts {
     }
 }
 
-/// Connections between two hosts that may be regarded beside one of a certain process.
+/// Connections between two hosts that may be regarded beside one of a certain process and service.
 #[derive(Debug)]
 struct Beside {
     hosts: (IpAddr, IpAddr),
     pid: Option<u32>,
+    /// The port here that accepted them.
+    accepted_at: Option<Place>,
     /// None was left out for its ports, so that another connection may regard them, too.
     serves_others: bool,
     /// The latest first: one more than are regarded, since the one in question is not.
@@ -99,11 +101,11 @@ struct Sibling {
 }
 
 impl Beside {
-    fn serves(&self, track: &Track) -> bool {
+    fn serves(&self, track: &Track, accepted_at: Option<Place>) -> bool {
         let hosts = (track.key.local.ip(), track.key.remote.ip());
         let mut siblings = self.open.iter().chain(&self.ended);
         self.serves_others
-            && (self.hosts, self.pid) == (hosts, track.pid())
+            && (self.hosts, self.pid, self.accepted_at) == (hosts, track.pid(), accepted_at)
             && siblings.all(|sibling| is_beside(track.key, sibling.key))
     }
 
@@ -293,11 +295,14 @@ impl<'r> Cases<'r> {
         (sent.unwrap_or(0), received.unwrap_or(0))
     }
 
-    /// Other connections of the same process (where that is known) between the same two hosts.
+    /// Other connections between the same two hosts, of the same process (where that is known), or
+    /// accepted at the same port: a server may have several processes, or one for each connection.
     /// Thousands may ask for the same ones, one after the other.
     fn beside(&self, index: usize) -> Arc<Beside> {
         let known = self.beside.borrow().clone();
-        if let Some(known) = known.filter(|known| known.serves(&self.tracks[index])) {
+        let accepted_at = self.accepted_at(index);
+        let serves = |known: &Arc<Beside>| known.serves(&self.tracks[index], accepted_at);
+        if let Some(known) = known.filter(serves) {
             return known;
         }
         let (key, pid) = (self.tracks[index].key, self.tracks[index].pid());
@@ -308,7 +313,9 @@ impl<'r> Cases<'r> {
             let track = &self.tracks[other];
             let is_apart = other == index || is_beside(key, track.key);
             serves_others.set(serves_others.get() && is_apart);
-            is_apart && (pid.is_none() || track.pid().is_none() || track.pid() == pid)
+            let is_of_process = pid.is_none() || track.pid().is_none() || track.pid() == pid;
+            let is_of_service = || accepted_at.is_some() && self.accepted_at(other) == accepted_at;
+            is_apart && (is_of_process || is_of_service())
         };
         let latest = |of: fn(&Between) -> &[usize]| -> Vec<Sibling> {
             let all = between.map_or(&[][..], of).iter().rev().copied();
@@ -326,12 +333,19 @@ impl<'r> Cases<'r> {
         let beside = Arc::new(Beside {
             hosts,
             pid,
+            accepted_at,
             serves_others: serves_others.get(),
             open,
             ended,
         });
         *self.beside.borrow_mut() = Some(Arc::clone(&beside));
         beside
+    }
+
+    /// The port here that accepted a connection, if one did.
+    fn accepted_at(&self, index: usize) -> Option<Place> {
+        let place = self.services.place(self.tracks[index].key);
+        matches!(place, Place::Listening(_)).then_some(place)
     }
 
     fn timeline(&self, index: usize) -> Arc<Timeline> {

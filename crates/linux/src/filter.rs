@@ -20,6 +20,7 @@
 //! tighter than `or`. Host names are not looked up: a filter must mean the same each time.
 
 mod parse;
+mod serving;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use base::{FlowSample, TcpState};
 use doctor::SocketOwner;
 
 pub use parse::FilterError;
+pub use serving::Serving;
 
 /// A parsed filter. The default lets every flow pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,12 +56,7 @@ impl Filter {
     /// Whether owners decide: if not, they need not be looked up before [`Filter::matches`].
     #[must_use]
     pub fn needs_owners(&self) -> bool {
-        self.root.any(&|test| {
-            matches!(
-                test,
-                Test::Pid(_) | Test::Command(_) | Test::Cgroup { id: None, .. }
-            )
-        })
+        self.root.any(&is_of_owners)
     }
 
     /// Whether a flow may come to match that did not before: by its state, or by its owners.
@@ -95,8 +92,34 @@ impl Filter {
     #[must_use]
     pub fn fixed_pid(&self) -> Option<u32> {
         self.root.conjuncts().iter().find_map(|expr| match expr {
-            Expr::Test(Test::Pid(pid)) => Some(*pid),
+            Expr::Test(Test::Pid(pid, _)) => Some(*pid),
             _ => None,
+        })
+    }
+
+    /// The same filter for a process that serves: see [`Serving`].
+    #[must_use]
+    pub fn with_serving(mut self, of: u32, serving: &Serving) -> Self {
+        let parts = match &mut self.root {
+            Expr::All(parts) => parts.as_mut_slice(),
+            other => std::slice::from_mut(other),
+        };
+        for part in parts {
+            if let Expr::Test(Test::Pid(pid, served)) = part
+                && *pid == of
+            {
+                served.clone_from(serving);
+            }
+        }
+        self
+    }
+
+    /// Whether this flow is meant whoever holds it.
+    #[must_use]
+    pub fn matches_of_anybody(&self, sample: &FlowSample) -> bool {
+        self.root.conjuncts().iter().all(|part| match part {
+            Expr::Test(Test::Pid(_, serving)) => serving.accepts(sample.key.local),
+            part => !part.any(&is_of_owners) && part.matches(sample, &[]),
         })
     }
 
@@ -137,7 +160,7 @@ impl Default for Expr {
 enum Test {
     Port(Side, Comparison, u16),
     Address(Side, Address),
-    Pid(u32),
+    Pid(u32, Serving),
     Uid(u32),
     Command(String),
     Cgroup { path: String, id: Option<u64> },
@@ -222,7 +245,11 @@ impl Test {
                 side.any(sample, |end| comparison.holds(end.port(), *port))
             }
             Self::Address(side, address) => side.any(sample, |end| address.contains(end)),
-            Self::Pid(pid) => owners.iter().any(|owner| owner.pid() == *pid),
+            Self::Pid(pid, serving) => {
+                owners.iter().any(|owner| owner.pid() == *pid)
+                    || serving.has_child(owners)
+                    || serving.accepts(sample.key.local)
+            }
             Self::Uid(uid) => sample.uid == Some(*uid),
             Self::Command(name) => owners
                 .iter()
@@ -287,6 +314,14 @@ impl Prefix {
             _ => false,
         }
     }
+}
+
+/// Whether only those who hold a socket tell.
+const fn is_of_owners(test: &Test) -> bool {
+    matches!(
+        test,
+        Test::Pid(..) | Test::Command(_) | Test::Cgroup { id: None, .. }
+    )
 }
 
 /// The kernel keeps the first 15 bytes of a name.

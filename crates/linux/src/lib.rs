@@ -35,6 +35,7 @@ mod persist;
 mod plan;
 pub mod privilege;
 mod process;
+mod readable;
 mod record_writer;
 mod regular_file;
 mod remote_socket;
@@ -60,7 +61,7 @@ pub use clock::Clock;
 pub use counters::{counters, host_sample, sysctl};
 pub use driver::{Driver, DriverStats, DriverStopper};
 pub use error::{Error, Result};
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, Serving};
 pub use journal::Journal;
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
@@ -73,6 +74,7 @@ pub use privilege::{Capabilities, Fact};
 pub use process::{
     SocketOwners, cgroup_id, ignores_signal, process_cgroup, process_cpu_time, process_info,
 };
+pub use readable::wait_readable;
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::{random_secret, random_seed};

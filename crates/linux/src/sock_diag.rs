@@ -345,6 +345,15 @@ pub fn accepts(listening: IpAddr, local: IpAddr) -> bool {
     }
 }
 
+/// Which of several listeners that accept connections to `local` the kernel prefers, the least
+/// first: that of the address itself, and then that of its family.
+pub(crate) fn preference(listening: IpAddr, local: IpAddr) -> (bool, bool) {
+    (
+        listening.is_unspecified(),
+        listening.is_ipv4() != local.to_canonical().is_ipv4(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -529,7 +529,7 @@ impl<'a> Watcher<'a> {
         if self.request.only_announced && !is_announced() {
             return None;
         }
-        let matches = if self.filter.needs_owners() {
+        let matches = if self.filter.needs_owners() && !self.filter.matches_of_anybody(sample) {
             match self.book.known(sample) {
                 Known::Owners(owners) => Some(self.filter.matches(sample, owners)),
                 Known::Nobody => Some(self.filter.matches(sample, &[])),

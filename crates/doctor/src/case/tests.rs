@@ -288,6 +288,19 @@ fn siblings_are_connections_of_the_same_process_on_the_same_side() {
     assert!(!cases.shares_process(4), "its process has no other");
 }
 
+/// As of a server that forks for each of them.
+#[test]
+fn connections_accepted_at_one_port_are_siblings_whoever_holds_them() {
+    let recording = recording(vec![
+        track([SERVER, CLIENT], 1, 100),
+        track([SERVER, "127.0.0.1:50001"], 2, 100),
+        track(["127.0.0.1:8080", "127.0.0.1:50002"], 3, 100),
+    ]);
+    let cases = Cases::of(&recording);
+    let count = |index: usize| cases.beside(index).but(index).len();
+    assert_eq!([count(0), count(1), count(2)], [1, 1, 0]);
+}
+
 /// A download over 150 ms that takes a small window in each round trip; the receiver's samples,
 /// each 25 ms. Of one that ends early the socket options were not read in time.
 fn download(port: u16, began_ms: u64, lasts_ms: u64, unread_bytes: u32) -> Track {

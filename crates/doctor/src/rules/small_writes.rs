@@ -11,9 +11,9 @@ use super::draft::{Draft, Remedy, high_if};
 use super::stall_at_peer;
 use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
-    CORK_TIMER, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND, DELAYED_OPERATIONS,
-    FEW_OPERATIONS, MORE_SHARE, SERIALISED_SHARE, STALL_PART_SHARE, STALL_PARTS, STALL_PKTS_OUT,
-    STALL_SHARE, STEADY_SERIALISED_SHARE, TICK,
+    CORK_TIMER, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND,
+    DELAYED_OPERATIONS, FEW_OPERATIONS, LATE_WAITS_SHARE, MORE_SHARE, SERIALISED_SHARE,
+    STALL_PART_SHARE, STALL_PARTS, STALL_PKTS_OUT, STALL_SHARE, STEADY_SERIALISED_SHARE, TICK,
 };
 use crate::observation::only_sends;
 use crate::timeline::{Timeline, cwnd_room_pkts, fills_sndbuf, window_room_bytes};
@@ -26,10 +26,12 @@ pub(crate) fn nagle_delack_stall(view: &View<'_>) -> Option<Verdict> {
         return stall_at_peer::nagle_delack_stall(view);
     }
     let share = stall_share(view, STALL_SHARE)?;
-    if !view.acks_are_late()? || hears_all_the_time(view.sender?) {
+    let is_late =
+        view.acks_are_late()? || wait_late(view).is_some_and(|share| share >= LATE_WAITS_SHARE);
+    if !is_late || hears_all_the_time(view.sender?) {
         return None;
     }
-    let draft = stall_draft("nagle-delack-stall", share, view)?;
+    let draft = stall_draft("nagle-delack-stall", (share, is_late), view)?;
     let remark = "In the program: one write per message (writev, MSG_MORE, a buffered writer), or \
                   TCP_NODELAY after connect and accept.";
     Some(
@@ -60,7 +62,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
     }
-    let draft = stall_draft("nagle-rtt-serialised", share, view)?;
+    let draft = stall_draft("nagle-rtt-serialised", (share, false), view)?;
     let remark = "Each operation takes one round trip more than necessary. In the program: one \
                   write per message, or TCP_NODELAY.";
     Some(draft.propose(view.sender_side, nodelay()).remark(remark))
@@ -213,6 +215,18 @@ fn stall_share_where(
     (share >= enough).then_some(share)
 }
 
+/// Of the samples in which a piece waits, the share in which it has for longer than an ACK takes that
+/// is not delayed. A message may be in several segments, of which all but the last are acknowledged
+/// at once: their round trips hide in the mean that those of the last one are late.
+fn wait_late(view: &View<'_>) -> Option<f64> {
+    let (sender, min_rtt) = (view.sender?, view.min_rtt()?);
+    let late = (min_rtt / 2).clamp(DELAYED_ACK_QUEUE_DELAY, DELAYED_ACK_ON_LONG_PATHS);
+    sender.vote(|s| {
+        let waits = is_partial(s)? && s.unacked_pkts? > 0;
+        waits.then_some(s.since_data_sent? >= min_rtt + late)
+    })
+}
+
 /// Whether pieces wait in each part of the watch, late or not: a relay, whose pieces arrive
 /// together at times, holds them back for a round trip, for a timer, or not at all.
 fn waits_in_each_part(view: &View<'_>) -> bool {
@@ -234,9 +248,9 @@ fn waits_in_each_part(view: &View<'_>) -> bool {
 }
 
 /// The rows that all stalls of Nagle's algorithm share.
-fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
+fn stall_draft(id: &'static str, (share, late): (f64, bool), view: &View<'_>) -> Option<Draft> {
     let sender = view.sender?;
-    let late = view.acks_are_late()?;
+    let waits = wait_late(view).filter(|_| late && view.acks_are_late() == Some(false));
     let acks = delayed_acks_per_second(view);
     let confirmed = view.sent(|s| s.nodelay) == Some(false)
         || (late && acks.is_some_and(|acks| acks >= DELAYED_ACKS_PER_SECOND));
@@ -266,9 +280,14 @@ fn stall_draft(id: &'static str, share: f64, view: &View<'_>) -> Option<Draft> {
                     human::share(enough)
                 ),
             )
-            .row(
+            .row_if(
+                "since_data_sent",
+                waits.map(|share| format!("late in {} of these", human::share(share))),
+                "within a round trip",
+            )
+            .row_if(
                 "srtt - min_rtt",
-                human::time(delay),
+                waits.is_none().then(|| human::time(delay)),
                 format!("{relation} {bound}"),
             )
             .row_if("nodelay", view.sent(|s| s.nodelay).map(human::flag), "off")

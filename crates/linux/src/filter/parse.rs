@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::TcpState;
 use base::knob::nearest;
 
-use super::{Address, Comparison, Expr, Prefix, Side, Test};
+use super::{Address, Comparison, Expr, Prefix, Serving, Side, Test};
 
 /// Far above any filter that a person writes; it bounds the depth of the recursion.
 const DEPTH_MAX: usize = 64;
@@ -284,7 +284,7 @@ impl<'t> Parser<'t> {
             "src" => return self.equality(|token| address(Side::Local, token)),
             "dst" => return self.equality(|token| address(Side::Remote, token)),
             "pid" => {
-                return self.equality(|token| number(token, "a process id").map(Test::Pid));
+                return self.equality(|token| number(token, "a process id").map(process));
             }
             "uid" => return self.equality(|token| number(token, "a user id").map(Test::Uid)),
             "comm" => return self.equality(|token| Ok(Test::Command(token.text.into()))),
@@ -407,6 +407,10 @@ fn nearest_word<'c>(
             .into_iter()
             .find(|candidate| sorted(candidate) == sorted(word))
     })
+}
+
+fn process(pid: u32) -> Test {
+    Test::Pid(pid, Serving::default())
 }
 
 fn number(token: Token<'_>, what: &str) -> Result<u32> {

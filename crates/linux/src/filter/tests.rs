@@ -219,3 +219,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_children_hold_is_of_a_process_that_listens() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("bound").to_string();
+    let (pid, own_netns) = (
+        std::process::id(),
+        crate::NetnsHandle::open(&base::Netns::Own),
+    );
+    let serving = crate::Serving::of(pid, &own_netns.expect("ours")).expect("listed");
+    let filter = |text: &str| {
+        let filter: Filter = text.parse().expect("a filter");
+        filter.with_serving(pid, &serving)
+    };
+    let accepted = flow(&at, "127.0.0.1:40000");
+    let other = [owner(u32::MAX, "worker", "/")];
+    for text in [
+        format!("pid = {pid}"),
+        format!("pid = {pid} and dst 127.0.0.1"),
+    ] {
+        let filter = filter(&text);
+        assert!(filter.matches(&accepted, &other) && filter.matches_of_anybody(&accepted));
+        assert_eq!(filter.fixed_pid(), Some(pid));
+        assert!(
+            !filter.matches(&flow("127.0.0.1:1", &at), &other),
+            "it listens elsewhere"
+        );
+    }
+    assert!(!filter(&format!("pid = {pid} and comm = x")).matches_of_anybody(&accepted));
+    assert!(
+        !filter("pid = 1").matches(&accepted, &other),
+        "another process was asked for"
+    );
+}

@@ -16,7 +16,7 @@ use crate::clock::{Clock, thread_cpu_time};
 use crate::error::{Error, Result};
 use crate::process::{SocketOwners, process_cpu_time};
 use crate::remote_socket::OwnerProcess;
-use crate::sock_diag::accepts;
+use crate::sock_diag::{accepts, preference};
 
 /// A full look through `/proc` takes at most one part in this many of the time.
 const SHARE_ALL: u32 = 10;
@@ -250,13 +250,7 @@ impl OwnerBook {
     fn listener_at(&self, local: SocketAddr) -> Option<u64> {
         let ip = local.ip();
         let listeners = self.listeners.get(&local.port())?;
-        // The kernel prefers the one of the address itself, and then that of its family.
-        let rank = |at: IpAddr| {
-            (
-                at.is_unspecified(),
-                at.is_ipv4() != ip.to_canonical().is_ipv4(),
-            )
-        };
+        let rank = |at: IpAddr| preference(at, ip);
         let mut here: Vec<_> = listeners
             .iter()
             .filter(|(at, _)| accepts(*at, ip))

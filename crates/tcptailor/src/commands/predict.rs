@@ -154,22 +154,21 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
         warm_up: SETTLE,
         look: args.time.min(OBSERVE),
     };
-    let (name, look) = match (args.pid, &args.file) {
+    let (name, look, place) = match (args.pid, &args.file) {
         (Some(pid), _) => {
             super::watching::note_unsettled(output);
             let mut subject = ProcessSubject::look_only(pid, output)?;
-            (format!("process {pid}"), subject.look(args.time)?)
+            let look = subject.look(args.time)?;
+            let place = main_place(&look, |track| subject.wants(track));
+            (format!("process {pid}"), look, place)
         }
         (None, Some(file)) => {
             let look = super::diagnose::replay::look(file, output)?;
-            (file.display().to_string(), look)
+            let place = main_place(&look, |_| true);
+            (file.display().to_string(), look, place)
         }
         (None, None) => return given_subject(args, timing),
     };
-    let place = look.observed(|observed| {
-        let answers = observed.answers(|track| is_wanted(&look, args.pid, track));
-        answers.first().map(|first| first.case.place())
-    });
     let twin = place.ok_or(CannotKnow::NoConnection);
     let twin = twin.and_then(|place| Twin::of(&look, place));
     Ok(Subjects {
@@ -181,9 +180,12 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
     })
 }
 
-/// A process is looked at with its namespace; of a recording all is wanted.
-fn is_wanted(_look: &Look, pid: Option<u32>, track: &Track) -> bool {
-    pid.is_none_or(|pid| track.owners.iter().any(|owner| owner.pid() == pid))
+/// The service of the most important answer.
+fn main_place(look: &Look, wants: impl Fn(&Track) -> bool) -> Option<Place> {
+    look.observed(|observed| {
+        let answers = observed.answers(wants);
+        answers.first().map(|first| first.case.place())
+    })
 }
 
 fn given_subject(args: &Args, timing: Timing) -> anyhow::Result<Subjects> {

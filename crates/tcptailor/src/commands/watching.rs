@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use base::Netns;
 use doctor::Recording;
-use linux::{Filter, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, SockDiag, WatchRequest};
+use linux::{
+    Filter, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, Serving, SockDiag, WatchRequest,
+};
 
 use crate::exit::Problem;
 use crate::interrupt;
@@ -76,7 +78,8 @@ pub(crate) struct Watched {
     /// Only connections that match.
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
-    /// Only connections of this process, in its network namespace.
+    /// Only connections of this process, in its network namespace; where it listens, those of its
+    /// children too, and all that are accepted there.
     #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
     #[arg(value_parser = process_number)]
     pub(crate) pid: Option<u32>,
@@ -108,7 +111,10 @@ impl Watched {
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         let filter = parse_filter(&self.filter, self.pid)?;
         filter.fixed_pid().map_or(Ok(()), check_may_see)?;
-        Ok(filter)
+        Ok(match self.pid {
+            Some(pid) => filter.with_serving(pid, &serving(pid)),
+            None => filter,
+        })
     }
 
     /// The namespace to watch.
@@ -227,6 +233,13 @@ pub(crate) fn netns_of_process(pid: u32) -> Netns {
     } else {
         Netns::Own
     }
+}
+
+/// What a process serves. Where that cannot be listed, looking at its connections says why.
+pub(crate) fn serving(pid: u32) -> Serving {
+    let netns = NetnsHandle::open(&netns_of_process(pid));
+    let serving = netns.and_then(|netns| Serving::of(pid, &netns));
+    serving.unwrap_or_default()
 }
 
 /// Refuses to look at a process whose sockets we may not see: it would seem to have none.

@@ -1,23 +1,24 @@
-//! Child processes that hold the connections where the process that was named holds none: the
-//! workers of a server.
+//! Child processes that hold the connections where the process that was named holds none and listens
+//! nowhere: what it has started works for itself.
 
 use std::collections::BTreeMap;
 
 use base::human;
 use linux::{NetnsHandle, ScanRequest, SockDiag, SocketOwners, supervise};
 
-use super::watching::netns_of_process;
+use super::watching::{netns_of_process, serving};
 use crate::exit::Problem;
 
 /// Workers that are told of, at most.
 const TOLD_MAX: usize = 5;
 
-/// Refuses a process that has no connection while its children have some.
+/// Refuses a process that has no connection while its children have some; those of a server count as
+/// its own.
 ///
 /// # Errors
 /// Names them.
 pub(crate) fn check_has_connections(pid: u32) -> Result<(), Problem> {
-    match of(pid) {
+    match of(pid).filter(|_| serving(pid).is_empty()) {
         Some(workers) => Err(
             Problem::failed(format!("process {pid} has no TCP connection"))
                 .hint(format!("its child processes have: {workers}")),

@@ -47,9 +47,10 @@ impl<'o> ProcessSubject<'o> {
             Err(linux::Error::Unsupported { .. }) => None,
             opened => Some(opened?),
         };
-        let filter = format!("pid = {pid}")
+        let filter: Filter = format!("pid = {pid}")
             .parse()
             .context("the filter for one process")?;
+        let filter = filter.with_serving(pid, &crate::commands::watching::serving(pid));
         let netns_name = crate::commands::watching::netns_of_process(pid);
         let netns = NetnsHandle::open(&netns_name)?;
         Ok(Self {
@@ -294,6 +295,37 @@ mod tests {
         drop((elsewhere, connection));
         let _everywhere = TcpListener::bind(("0.0.0.0", local.port())).expect("a free port");
         assert_eq!(found().len(), 1, "it accepts at every address");
+    }
+
+    /// As a server that forks for each connection hands it to a process of its own.
+    #[test]
+    fn the_connections_of_its_children_are_those_of_a_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let local = listener.local_addr().expect("bound");
+        let client = TcpStream::connect(local).expect("a server");
+        let (accepted, _) = listener.accept().expect("a client");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+                accepted,
+            )))
+            .spawn()
+            .expect("a program that waits");
+        let output = Output::new(&crate::cli::Globals::default());
+        let mut subject = ProcessSubject::look_only(std::process::id(), &output).expect("ours");
+        let look = subject.look(Duration::from_millis(100));
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+        drop(client);
+        let look = look.expect("it runs");
+        let found = look
+            .here
+            .flows
+            .iter()
+            .find(|track| track.key.local == local);
+        let found = found.expect("it was accepted here");
+        assert_eq!(found.pid(), Some(child.id()));
+        assert!(subject.wants(found));
     }
 
     #[test]

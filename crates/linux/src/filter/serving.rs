@@ -1,0 +1,114 @@
+//! What the process of a server stands for: the connections that its children hold, and those that
+//! are accepted where it listens, whoever holds them.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use doctor::SocketOwner;
+
+use crate::error::Result;
+use crate::netns::NetnsHandle;
+use crate::process::SocketOwners;
+use crate::sock_diag::{SockDiag, accepts, preference};
+use crate::supervise::descendants;
+
+/// Connections that belong to a process that listens although others hold them: its workers, a
+/// process for each connection, or those that share its address (`SO_REUSEPORT`). What a program
+/// has started that listens nowhere has work of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    children: BTreeSet<u32>,
+    /// All that listens on its ports.
+    listeners: Vec<Listening>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listening {
+    at: SocketAddr,
+    is_its_own: bool,
+}
+
+impl Serving {
+    /// That of this process, as it is now.
+    ///
+    /// # Errors
+    /// Where the listeners of the namespace cannot be listed.
+    pub fn of(pid: u32, netns: &NetnsHandle) -> Result<Self> {
+        let owners = SocketOwners::of_processes([pid]);
+        let all = SockDiag::open_in(netns)?.listeners()?;
+        let all = all.into_iter().map(|(listener, inode)| Listening {
+            at: listener.local,
+            is_its_own: inode.is_some_and(|inode| !owners.of(inode).is_empty()),
+        });
+        let mut listeners: Vec<Listening> = all.collect();
+        let own = listeners.iter().filter(|listening| listening.is_its_own);
+        let ports: BTreeSet<u16> = own.map(|listening| listening.at.port()).collect();
+        listeners.retain(|listening| ports.contains(&listening.at.port()));
+        let children = match listeners.is_empty() {
+            true => BTreeSet::new(),
+            false => descendants(pid),
+        };
+        Ok(Self {
+            children,
+            listeners,
+        })
+    }
+
+    /// Whether the process listens nowhere.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+    }
+
+    /// Whether it accepts connections to this address: the kernel prefers the listener of the
+    /// address itself to one of all addresses.
+    pub(super) fn accepts(&self, local: SocketAddr) -> bool {
+        let here = self
+            .listeners
+            .iter()
+            .filter(|listening| listening.at.port() == local.port())
+            .filter(|listening| accepts(listening.at.ip(), local.ip()));
+        let rank = |listening: &Listening| preference(listening.at.ip(), local.ip());
+        let first = here.clone().map(rank).min();
+        here.into_iter()
+            .any(|listening| listening.is_its_own && Some(rank(listening)) == first)
+    }
+
+    pub(super) fn has_child(&self, owners: &[SocketOwner]) -> bool {
+        owners
+            .iter()
+            .any(|owner| self.children.contains(&owner.pid()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_listener_of_the_address_itself_accepts() {
+        let serving = |listeners: &[(&str, bool)]| Serving {
+            children: BTreeSet::new(),
+            listeners: listeners
+                .iter()
+                .map(|(at, is_its_own)| Listening {
+                    at: at.parse().expect("an address"),
+                    is_its_own: *is_its_own,
+                })
+                .collect(),
+        };
+        let check = |listeners: &[(&str, bool)], expected: bool| {
+            let local = "10.0.0.1:80".parse().expect("an address");
+            assert_eq!(serving(listeners).accepts(local), expected, "{listeners:?}");
+        };
+        check(&[], false);
+        check(&[("0.0.0.0:80", true)], true);
+        check(&[("[::]:80", true)], true);
+        check(&[("0.0.0.0:81", true)], false);
+        check(&[("10.0.0.2:80", true)], false);
+        check(&[("0.0.0.0:80", true), ("10.0.0.1:80", false)], false);
+        check(&[("0.0.0.0:80", false), ("10.0.0.1:80", true)], true);
+        // Each accepts some.
+        check(&[("0.0.0.0:80", false), ("0.0.0.0:80", true)], true);
+    }
+}
