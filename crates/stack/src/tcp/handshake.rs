@@ -70,7 +70,12 @@ impl Connection {
         if let State::SynReceived(state) = &mut connection.state {
             state.answered = before;
         }
-        connection.recv.first_window(connection.agreed.advmss);
+        // Linux counts it in segments of the peer's size here (`cookie_v4_check`).
+        let segment = match connection.linux() {
+            Some(_) => connection.size.peer_mss(),
+            None => connection.agreed.advmss,
+        };
+        connection.recv.first_window(segment);
         connection.arm_handshake(now, shared, 0);
         connection
     }
