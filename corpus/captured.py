@@ -8,7 +8,7 @@ import re
 import struct
 import subprocess
 
-from model import Fault, Healthy
+from tables.model import Fault, Healthy
 
 # What sockets tell and packets do not (docs/captures.md), and what is said instead.
 SEEN_AS = {"rcvbuf-locked": {"peer-window"}, "tcp-rmem-max-cap": {"peer-window"},

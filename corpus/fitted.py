@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""Runs `tcptailor fit --pid` on the programs of `fitting.py`, `fitting_anew.py`,
-`production.py`, `strangers.py`, `newcomers.py`, `latest.py`, `latecomers.py`, `drawn.py`,
-`drawn_fifth.py`, `drawn_seventh.py` and `visitors_fits.py`, and judges what it does by their labels.
+"""Runs `tcptailor fit --pid` on the programs of `tables`, and judges what it does by their labels.
 
     fitted.py list [PATTERN]
     fitted.py run [PATTERN] --bin target/release/tcptailor -o DIR
@@ -21,18 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-import drawn
-import drawn_fifth
-import drawn_seventh
-import fitting
-import fitting_anew
-import latecomers
-import latest
-import newcomers
-import production
 import situations
-import strangers
-import visitors_fits
+from tables import FITTED
 
 RESULTS = "fits.jsonl"
 
@@ -43,7 +31,7 @@ def said(*command):
 
 def found(path, end, comm):
     """The program; of several the one that has most connections (FTP has one for data), or the first one
-    if `comm` ends so: the one that forks."""
+    if `comm` ends with a circumflex: the one that forks."""
     names = {}
     for pid in said("ip", "netns", "pids", path.netns[end]).split():
         try:
@@ -155,18 +143,18 @@ def judged(label, document):
 
 
 def chosen(pattern):
-    tables = (fitting, production, fitting_anew, strangers, newcomers, latest,
-              latecomers, drawn, drawn_fifth, drawn_seventh, visitors_fits)
-    return [(one, table.FITS[one.name]) for table in tables for one in table.SITUATIONS
+    return [(one, table.FITS[one.name]) for table in FITTED for one in table.SITUATIONS
             if any(fnmatch.fnmatch(one.name, each) or each in one.name
                    for each in pattern.split(","))]
 
 
 def show_list(args):
     for situation, label in chosen(args.pattern):
+        path = f"{situation.rate} {situation.rtt} {situation.queue} {' '.join(situation.path)}".strip()
         change = f", {label.knob} x{label.gain[0]}-{label.gain[1]}" if label.knob else ""
-        print(f"{situation.name:24} {'|'.join(sorted(label.limit))}: "
-              f"{'|'.join(sorted(label.ending))}{change}\n{'':25}{situation.why}")
+        print(f"{situation.name} ({path}, {situation.cc}), at the {label.end}: "
+              f"{'|'.join(sorted(label.limit))}, {'|'.join(sorted(label.ending))}{change}\n"
+              f"    {situation.why}")
 
 
 def run(args):

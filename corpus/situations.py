@@ -5,8 +5,7 @@
     situations.py run [PATTERN] --bin target/release/tcptailor -o DIR
     situations.py table DIR
 
-`cases.py`, `packages.py` and `hosts.py` are the table. `run` needs root. A label follows from how a situation
-was made, never from an answer.
+`tables` has them. `run` needs root. A label follows from how a situation was made, never from an answer.
 """
 
 import argparse
@@ -23,43 +22,10 @@ import time
 from pathlib import Path
 
 import captured
-import cases
-import drawn
-import drawn_fifth
-import drawn_seventh
-import elsewhere
-import fitting
-import fitting_anew
-import fresh
-import further
-import harder
-import hosts
-import judged
-import latecomers
-import latest
-import midway
-import newcomers
-import packages
-import seeming
-import services
-import shaped
-import strangers
-import unfamiliar
-import validation
-import visitors
-from model import Healthy
+from tables import CONFIGS, DIAGNOSED
+from tables.model import Healthy
 
-SITUATIONS = [*cases.SITUATIONS, *packages.SITUATIONS, *hosts.SITUATIONS,
-              *further.SITUATIONS, *harder.SITUATIONS, *seeming.SITUATIONS,
-              *services.SITUATIONS, *shaped.SITUATIONS, *validation.SITUATIONS,
-              *fresh.SITUATIONS, *unfamiliar.SITUATIONS, *midway.SITUATIONS,
-              *fitting.SITUATIONS, *elsewhere.SITUATIONS, *judged.SITUATIONS,
-              *visitors.SITUATIONS]
-CONFIGS = {**cases.CONFIGS, **packages.CONFIGS, **hosts.CONFIGS, **further.CONFIGS, **harder.CONFIGS,
-           **services.CONFIGS, **fresh.CONFIGS, **unfamiliar.CONFIGS, **fitting.CONFIGS,
-           **elsewhere.CONFIGS, **fitting_anew.CONFIGS, **strangers.CONFIGS,
-           **newcomers.CONFIGS, **latest.CONFIGS, **latecomers.CONFIGS, **drawn.CONFIGS,
-           **drawn_fifth.CONFIGS, **drawn_seventh.CONFIGS, **visitors.CONFIGS}
+SITUATIONS = [situation for table in DIAGNOSED for situation in table.SITUATIONS]
 HERE = Path(__file__).resolve().parent
 RESULTS = "results.jsonl"
 CAPTURES = "captures.jsonl"
@@ -143,7 +109,7 @@ class LabPath:
             "S": self.address["server"],
             "C": self.address["client"],
             "SN": self.netns["server"],
-            "P": f"{sys.executable} {HERE}/programs.py",
+            "P": f"{sys.executable} {HERE}/programs/small.py",
             "PY": sys.executable,
             "LC_ALL": "C",
         }

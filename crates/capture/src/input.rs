@@ -16,6 +16,9 @@ pub const BUFFER_BYTES: usize = 64 << 10;
 /// First bytes of a compressed file (RFC 1952, RFC 8878).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The other three bytes of a skippable frame, whose first is 0x50 to 0x5f (RFC 8878, section
+/// 3.1.2). `pzstd` begins each frame with one, and a seekable file ends with one.
+const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// First bytes of a capture: pcap in both byte orders, with microseconds and with nanoseconds, and
 /// pcapng.
 const CAPTURES: [[u8; 4]; 5] = [
@@ -67,7 +70,7 @@ impl Input {
         let start = raw.fill_buf()?;
         let reader: Box<dyn BufRead> = if start.starts_with(&GZIP) {
             decompressed("gzip", MultiGzDecoder::new(raw))?
-        } else if start.starts_with(&ZSTD) {
+        } else if start.starts_with(&ZSTD) || is_skippable(start) {
             decompressed(
                 "zstd",
                 Frames::new(raw).map_err(|error| plain("zstd", error))?,
@@ -157,10 +160,16 @@ fn ends_early(error: &io::Error) -> bool {
 }
 
 /// The same, whose first bytes come together: a pipe may give one at a time.
-fn with_whole_start<R: BufRead>(mut reader: R) -> io::Result<Chain<Cursor<Vec<u8>>, R>> {
-    let mut start = Vec::new();
-    reader.by_ref().take(START_BYTES).read_to_end(&mut start)?;
+fn with_whole_start<R: BufRead>(mut reader: R) -> io::Result<WithStart<R>> {
+    let start = start_of(&mut reader)?;
     Ok(Cursor::new(start).chain(reader))
+}
+
+/// The first bytes, fewer only where there are no more.
+fn start_of(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    reader.take(START_BYTES).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 struct Counted {
@@ -187,15 +196,40 @@ impl BufRead for Counted {
     }
 }
 
-/// Zstandard frames one after the other, as `cat a.zst b.zst` makes them.
-struct Frames<R: BufRead> {
-    frame: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+/// Whether a skippable frame of Zstandard begins here.
+fn is_skippable(start: &[u8]) -> bool {
+    matches!(start, [0x50..=0x5f, rest @ ..] if rest.starts_with(&ZSTD_SKIPPABLE))
 }
 
+/// Zstandard frames one after the other, as `cat a.zst b.zst` makes them. Skippable ones are passed
+/// over.
+struct Frames<R: BufRead> {
+    frame: Option<StreamingDecoder<WithStart<R>, ruzstd::decoding::FrameDecoder>>,
+}
+
+/// A source whose first bytes were looked at.
+type WithStart<R> = Chain<Cursor<Vec<u8>>, R>;
+
 impl<R: BufRead> Frames<R> {
-    fn new(source: R) -> io::Result<Self> {
-        let frame = StreamingDecoder::new(source).map_err(io::Error::other)?;
-        Ok(Self { frame: Some(frame) })
+    /// The frames from here on; at the end of the source there are none.
+    fn new(mut source: R) -> io::Result<Self> {
+        loop {
+            let start = start_of(&mut source)?;
+            if start.is_empty() {
+                return Ok(Self { frame: None });
+            }
+            if !is_skippable(&start) {
+                let source = Cursor::new(start).chain(source);
+                let frame = StreamingDecoder::new(source).map_err(io::Error::other)?;
+                return Ok(Self { frame: Some(frame) });
+            }
+            let mut length = [0; 4];
+            source.read_exact(&mut length)?;
+            let length = u32::from_le_bytes(length).into();
+            if io::copy(&mut source.by_ref().take(length), &mut io::sink())? < length {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
     }
 }
 
@@ -212,10 +246,8 @@ impl<R: BufRead> Read for Frames<R> {
             let Some(frame) = self.frame.take() else {
                 return Ok(0);
             };
-            let mut source = frame.into_inner();
-            if source.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
+            // All of its start was the head of the frame.
+            let (_, source) = frame.into_inner().into_inner();
             *self = Self::new(source)?;
         }
     }
@@ -290,5 +322,32 @@ mod tests {
             let begin = format!("its {format} data is damaged: `{format} -t FILE`");
             assert!(error.starts_with(&begin), "{error}");
         }
+    }
+
+    #[test]
+    fn skippable_frames_of_zstd_are_passed_over() {
+        let data = noise();
+        let skippable = |first: u8, bytes: usize| {
+            let head = [&[first], &ZSTD_SKIPPABLE[..], &(bytes as u32).to_le_bytes()].concat();
+            [head, vec![7; bytes]].concat()
+        };
+        let (frame, sizes) = (zstd(&data), skippable(0x50, 4));
+        let check = |parts: &[&[u8]], times: usize| {
+            let read = read_all(&parts.concat()).expect("whole");
+            assert!(read == data.repeat(times), "{} bytes", read.len());
+        };
+        check(&[&sizes, &frame], 1);
+        check(&[&frame, &skippable(0x5e, 100_000)], 1);
+        check(&[&sizes, &skippable(0x5f, 0), &frame, &sizes, &frame], 2);
+        check(&[&sizes], 0);
+        for cut in [5, 9, 11] {
+            let error = read_all(&[&frame, &sizes[..cut]].concat()).expect_err("cut");
+            assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{cut}: {error}");
+        }
+        let other = [frame, b"tail".to_vec()].concat();
+        assert_eq!(
+            read_all(&other).expect_err("no frame").kind(),
+            ErrorKind::InvalidData
+        );
     }
 }

@@ -248,7 +248,7 @@ impl Virtual {
             world.set_interface_rate(links.1, HOST_RATE);
         }
         let address = SocketAddr::new(path.addresses[1], LAB_PORT);
-        world.open_inlets();
+        world.read_links_directly();
         let stage = Stage {
             world,
             nodes,
@@ -323,10 +323,10 @@ impl VirtualRun {
             // A look comes with the first step by which it is due, also that of a packet's arrival.
             let look = self.course.next_look().as_nanos();
             let before_look = Instant::from_nanos(look.saturating_sub(1)).min(until);
-            steps += match self.world.leap_often(before_look, LOOK_STEPS - steps) {
+            steps += match self.world.advance_steps(before_look, LOOK_STEPS - steps) {
                 0 if !self.world.step(until) => return,
                 0 => 1,
-                leaps => leaps,
+                taken => taken,
             };
             if self.course.is_due(self.world.now()) {
                 let queue_bytes = self.queue_bytes();

@@ -12,11 +12,11 @@ mod audit;
 mod capture;
 mod check;
 mod hop;
-mod intake;
 mod limits;
 mod net;
 mod parcel;
 mod routes;
+mod rx_queue;
 mod station;
 mod tap;
 #[cfg(test)]
@@ -35,11 +35,11 @@ use crate::app::{App, HostCosts};
 use audit::Audit;
 pub use capture::Capture;
 use hop::Hop;
-use intake::Intake;
 pub use limits::LimitTimes;
 use net::Net;
 use parcel::Parcel;
 use routes::Routes;
+use rx_queue::RxQueue;
 use station::Station;
 pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
@@ -116,7 +116,7 @@ impl<A: App> World<A> {
     }
 
     fn add_node(&mut self, station: Option<Box<Station<A>>>, costs: HostCosts) -> NodeId {
-        self.net.intakes.push(Intake::new(costs.receive()));
+        self.net.rx_queues.push(RxQueue::new(costs.receive()));
         let node = self.nodes.len();
         let member = self.join(Member::Node(node));
         self.nodes.push(Node {
@@ -162,32 +162,32 @@ impl<A: App> World<A> {
     /// Shows every packet that passes this point of the link to `tap`.
     pub fn add_tap(&mut self, link: LinkId, point: TapPoint, tap: Box<dyn Tap>) {
         self.net.hops[link.0].taps.push((point, tap));
-        self.close_inlet(link.0);
+        self.stop_direct_reading(link.0);
     }
 
-    /// Leaves packets in the last link to a host until the host takes them in, where that takes
-    /// time, only one link leads there and nobody watches it. The same happens at the same times,
-    /// with fewer steps of [`World::leap`].
-    pub fn open_inlets(&mut self) {
+    /// Lets hosts read packets directly from the link that leads to them, where processing takes
+    /// time, no other link leads there, and no tap watches it. The same happens at the same times,
+    /// with fewer steps of [`World::advance`].
+    pub fn read_links_directly(&mut self) {
         for node in 0..self.nodes.len() {
             let mut links = (0..self.net.hops.len()).filter(|link| self.net.hops[*link].to == node);
             let (Some(link), None) = (links.next(), links.next()) else {
                 continue;
             };
-            let (intake, hop) = (&mut self.net.intakes[node], &mut self.net.hops[link]);
-            if intake.takes_time(1) && hop.taps.is_empty() && hop.link.poll_timeout().is_none() {
-                intake.inlet = Some(link);
-                hop.inlet_of = Some(self.nodes[node].member);
+            let (rx_queue, hop) = (&mut self.net.rx_queues[node], &mut self.net.hops[link]);
+            if rx_queue.takes_time(1) && hop.taps.is_empty() && hop.link.poll_timeout().is_none() {
+                rx_queue.direct_link = Some(link);
+                hop.read_by = Some(self.nodes[node].member);
             }
         }
     }
 
     /// Packets leave this link when they arrive from now on.
-    fn close_inlet(&mut self, link: usize) {
+    fn stop_direct_reading(&mut self, link: usize) {
         self.net.take_arrived(self.net.hops[link].to);
         let hop = &mut self.net.hops[link];
-        if hop.inlet_of.take().is_some() {
-            self.net.intakes[hop.to].inlet = None;
+        if hop.read_by.take().is_some() {
+            self.net.rx_queues[hop.to].direct_link = None;
             self.net.agenda.set(hop.member, hop.link.poll_timeout());
         }
     }
@@ -301,7 +301,7 @@ impl<A: App> World<A> {
         }
         let arrival = self.net.next_arrival();
         if arrival > until || arrival == Instant::MAX || arrival >= self.net.agenda.next_at() {
-            return self.leap(until);
+            return self.advance(until);
         }
         self.moves = 0;
         self.net.now = arrival;
@@ -309,21 +309,21 @@ impl<A: App> World<A> {
         true
     }
 
-    /// As [`World::step`], but does not stop where nothing happens but that packets arrive at a
-    /// host and wait ([`World::open_inlets`]).
+    /// As [`World::step`], but does not stop for packets that only arrive at a host and wait there
+    /// ([`World::read_links_directly`]).
     ///
     /// # Panics
     /// As [`World::step`].
-    pub fn leap(&mut self, until: Instant) -> bool {
-        self.leap_often(until, 1) > 0
+    pub fn advance(&mut self, until: Instant) -> bool {
+        self.advance_steps(until, 1) > 0
     }
 
-    /// As [`World::leap`], up to `steps_max` times, until [`World::turns`] has changed; returns how
-    /// often.
+    /// As [`World::advance`], up to `steps_max` times, until [`World::turns`] has changed; returns
+    /// how often.
     ///
     /// # Panics
     /// As [`World::step`].
-    pub fn leap_often(&mut self, until: Instant, steps_max: u32) -> u32 {
+    pub fn advance_steps(&mut self, until: Instant, steps_max: u32) -> u32 {
         let turns = self.turns;
         let mut steps = 0;
         loop {
@@ -355,7 +355,7 @@ impl<A: App> World<A> {
 
     /// Runs until `until`, or until nothing is due any more.
     pub fn run(&mut self, until: Instant) {
-        while self.leap_often(until, u32::MAX) > 0 {}
+        while self.advance_steps(until, u32::MAX) > 0 {}
         while self.step(until) {}
     }
 
@@ -430,10 +430,10 @@ impl<A: App> World<A> {
         };
         net.take_arrived(node);
         net.counts.received += u64::from(packet.segments());
-        let intake = &mut net.intakes[node];
-        if intake.takes_time(packet.segments()) {
-            intake.handle_packet(net.now, packet);
-            return net.agenda.hasten(*member, intake.turn());
+        let rx_queue = &mut net.rx_queues[node];
+        if rx_queue.takes_time(packet.segments()) {
+            rx_queue.handle_packet(net.now, packet);
+            return net.agenda.hasten(*member, rx_queue.next_at());
         }
         net.parcels.unpack(net.now, packet, &mut station.host);
         net.transmit(node, routes, station);
@@ -452,7 +452,7 @@ impl<A: App> World<A> {
         let station = station.as_mut().expect("routers have no deadlines");
         let now = net.now;
         let mut handled = false;
-        while net.hand_in(node, station) || station.handle_timeout(now) {
+        while net.receive_next(node, station) || station.handle_timeout(now) {
             net.transmit(node, routes, station);
             handled = true;
         }
@@ -461,7 +461,7 @@ impl<A: App> World<A> {
             net.transmit(node, routes, station);
         }
         loop {
-            self.turns += station.hand_out(now);
+            self.turns += station.tell_program(now);
             if !station.call(now) {
                 break;
             }
@@ -471,7 +471,7 @@ impl<A: App> World<A> {
             count_move(&mut self.moves, now);
         }
         station.watch(now);
-        let deadline = station.deadline(net.intakes[node].turn());
+        let deadline = station.deadline(net.rx_queues[node].next_at());
         net.agenda.set(*member, deadline);
     }
 }

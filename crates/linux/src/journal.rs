@@ -149,6 +149,23 @@ impl Journal {
         })
     }
 
+    /// The journal in a directory, where there is one: for whoever looks or undoes. Makes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where others could write to it, [`Error::Os`] where it cannot be looked
+    /// at.
+    pub fn open_existing(directory: impl Into<PathBuf>) -> Result<Option<Self>> {
+        let directory = directory.into();
+        match std::fs::metadata(directory.join(SUBDIRECTORY)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => {
+                let op = format!("look at the journal in {}", directory.display());
+                Err(Error::Os { op, source })
+            }
+            Ok(_) => Self::open(directory).map(Some),
+        }
+    }
+
     /// Calls `hook` with the name of every step that this journal takes from now on, so that a
     /// test can stop there.
     pub fn on_step(&mut self, hook: impl FnMut(&'static str) + Send + 'static) {

@@ -35,6 +35,7 @@ mod persist;
 mod plan;
 pub mod privilege;
 mod process;
+mod readable;
 mod record_writer;
 mod regular_file;
 mod remote_socket;
@@ -73,6 +74,7 @@ pub use privilege::{Capabilities, Fact};
 pub use process::{
     SocketOwners, cgroup_id, ignores_signal, process_cgroup, process_cpu_time, process_info,
 };
+pub use readable::wait_readable;
 pub use record_writer::RecordWriter;
 pub use remote_socket::{OwnerProcess, RemoteSocket};
 pub use seed::{random_secret, random_seed};

@@ -344,7 +344,7 @@ fn earlier_units(history: &History) -> Vec<String> {
 
 /// Text from elsewhere as a part of one line.
 fn one_line(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let plain = |c: char| if base::is_obeyed(c) { ' ' } else { c };
     text.chars().map(plain).collect()
 }
 

@@ -159,7 +159,7 @@ fn cmdline(pid: u32) -> std::io::Result<Vec<u8>> {
 /// A name that a process or its user chose, fit for a terminal: what is no text, and the control
 /// characters with which it could write there as it likes, are replaced.
 fn harmless(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).replace(char::is_control, "\u{fffd}")
+    base::harmless(&String::from_utf8_lossy(name))
 }
 
 /// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP (proc(5),

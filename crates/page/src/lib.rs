@@ -261,7 +261,9 @@ pub fn render(page: &Page) -> String {
             }
         }
     };
-    markup.into_string()
+    // Names in it may be of other people.
+    let is_obeyed = |c: char| base::is_obeyed(c) && !matches!(c, '\n' | '\t');
+    markup.into_string().replace(is_obeyed, "\u{fffd}")
 }
 
 fn body(page: &Page, book: &mut series::Book) -> Markup {

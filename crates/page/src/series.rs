@@ -330,7 +330,12 @@ fn panel(panel: &Panel, top: f64, seconds: &[f64], x: &Scale) -> Markup {
         @for (index, (_, values)) in panel.lines.iter().enumerate() {
             g class=(format!("c{}", index % 6)) {
                 @for run in runs(seconds, values) {
-                    polyline class=(frame::curve_class(index)) points=(points(&run, x, &y)) {}
+                    @if let [(at, value)] = run.as_slice() {
+                        // A line of one point would not be seen.
+                        circle.dot cx=(n(x.at(*at))) cy=(n(y.at(*value))) r="2" {}
+                    } @else {
+                        polyline class=(frame::curve_class(index)) points=(points(&run, x, &y)) {}
+                    }
                 }
             }
         }
@@ -400,6 +405,23 @@ mod tests {
         check(1460 << 30, 0, &["in flight"]);
         check(8_000_000, 7_300, &["in flight"]);
         check(14_600, 0, &["congestion window", "in flight"]);
+    }
+
+    #[test]
+    fn a_value_between_holes_is_a_dot() {
+        let point = |at_us, rtt_us| Point {
+            at_us,
+            rtt_us,
+            ..Point::default()
+        };
+        let series = Series {
+            points: vec![point(1, None), point(2, Some(300)), point(3, None)],
+            ..Series::default()
+        };
+        let page = series.render(&mut Book::default()).into_string();
+        // The line is that of the goodput.
+        let seen = ["<circle", "<polyline"].map(|mark| page.matches(mark).count());
+        assert_eq!(seen, [1, 1]);
     }
 
     #[test]

@@ -57,6 +57,16 @@ fn names_cannot_become_markup() {
 }
 
 #[test]
+fn names_cannot_turn_the_text_around() {
+    let page = render(&Page {
+        title: "dhss\u{202e}gnp.\u{9b}2J".into(),
+        ..Page::default()
+    });
+    assert!(page.contains("dhss\u{fffd}gnp.\u{fffd}2J"), "{page}");
+    assert!(page.contains(SCRIPT) && page.contains(STYLE));
+}
+
+#[test]
 fn numbers_travel_with_their_text() {
     let page = render(&Page {
         parts: vec![Part::Table(Table {

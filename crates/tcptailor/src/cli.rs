@@ -136,7 +136,7 @@ fn laid_out(command: clap::Command) -> clap::Command {
 fn visible_word(word: &OsStr) -> OsString {
     let word = word.to_string_lossy();
     let shown = word.chars().map(|c| {
-        if c.is_control() {
+        if base::is_obeyed(c) {
             char::REPLACEMENT_CHARACTER
         } else {
             c

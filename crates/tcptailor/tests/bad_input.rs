@@ -486,6 +486,26 @@ fn a_journal_that_was_cut_loses_nothing_and_blocks_nothing() {
     assert_eq!(netns.sysctl("tcp_sack"), "1");
 }
 
+/// The disk may be read-only, or the home directory missing.
+#[test]
+fn who_only_looks_makes_no_journal() {
+    let user = User::new();
+    for (command, told) in [
+        ("status", "No changes are in force."),
+        ("recover", "Nothing to recover."),
+        ("rollback", "Nothing to roll back"),
+    ] {
+        let output = user.run(&[command]);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains(told), "{said}");
+        assert!(!user.path("state").exists(), "after {command}");
+    }
+    user.check(&["rollback", "3"], 1, "transaction `3` does not exist");
+    fs::write(user.path("state"), "a file").unwrap();
+    user.check(&["status"], 1, "look at the journal in");
+}
+
 #[test]
 fn a_full_disk_under_the_journal_changes_nothing() {
     let Some(netns) = Namespace::new("full") else {

@@ -3,6 +3,7 @@
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
+mod common;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -359,4 +360,44 @@ fn packets_of_the_kernel_show_the_stall_too() {
     );
     assert_eq!(flow["verdicts"][0]["consistent_with"], true);
     assert_eq!(judged["capture"]["taken"], "same-host", "{judged:#}");
+}
+
+/// The pipe of a capture that is running may bring nothing for hours.
+#[test]
+fn a_pipe_that_brings_nothing_is_left_when_that_is_asked_for() {
+    let header = [
+        &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0][..],
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0],
+    ];
+    let header = header.concat();
+    for sent in [&header[..0], &header[..10], &header, b"{"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tcptailor"))
+            .args(["diagnose", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        pipe.write_all(sent).expect("it reads");
+        common::wait_until_it_hears(&child);
+        let pid = child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(told.expect("kill").success());
+        let mut ended = None;
+        for _ in 0..600 {
+            ended = child.try_wait().expect("our child");
+            if ended.is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        if ended.is_none() {
+            child.kill().expect("our child");
+            child.wait().expect("our child");
+        }
+        let ended = ended.and_then(|status| status.code());
+        assert_eq!(ended, Some(130), "after {} bytes", sent.len());
+        drop(pipe);
+    }
 }

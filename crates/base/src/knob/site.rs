@@ -94,8 +94,8 @@ pub(super) const DELAYED_ACK: Site = site(
     },
 );
 
-// Acknowledgments. The bounds of the delay always hold: who moves one of the three moves the others
-// along.
+// Acknowledgments. Who moves the delay or its lower bound moves the others along. The longest wait
+// only cuts a delay that follows the pace of data off, as in Linux (`tcp_delack_max`).
 
 pub(super) const ACK_DELAY: Site = site(
     |s| s.acks.delay.show(),
@@ -135,9 +135,18 @@ pub(super) const ACK_DELAY_MIN: Site = site(
 pub(super) const DELACK_MAX: Site = site(
     |s| s.acks.delay_max.show(),
     |s, value| {
-        s.acks.delay_max = Duration::read(value)?;
-        s.acks.delay = s.acks.delay.min(s.acks.delay_max);
-        s.acks.delay_min = s.acks.delay_min.min(s.acks.delay_max);
+        let Acks {
+            delay,
+            delay_min,
+            delay_max,
+            ..
+        } = &mut s.acks;
+        let is_fixed = delay_min == delay_max;
+        *delay_max = Duration::read(value)?;
+        if is_fixed {
+            *delay = *delay.min(delay_max);
+            *delay_min = *delay_min.min(delay_max);
+        }
         Ok(())
     },
 );

@@ -30,6 +30,9 @@ const HOSTS_MAX: usize = 5_000;
 /// Largest memory of a file. Changes are written, and unchanged values are held: a short file can
 /// expand to much.
 const MEMORY_MAX: usize = 1 << 30;
+/// Values that are read in all, at most: each sample is read with all that has not changed. The
+/// longest recording has a quarter of it.
+const VALUES_MAX: usize = 1 << 27;
 /// Memory of a map entry, beside its name and value.
 const ENTRY_BYTES: usize = 64;
 /// Connections of a file, at most.
@@ -227,14 +230,19 @@ fn apply(target: &mut Value, patch: Value) {
 /// # Errors
 /// [`FileError`] where it is something else, of another version, cut short, or too large.
 pub fn read(from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
-    read_within(MEMORY_MAX, from)
+    read_within(MEMORY_MAX, VALUES_MAX, from)
 }
 
-fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netns), FileError> {
+fn read_within(
+    memory: usize,
+    values: usize,
+    from: &mut dyn BufRead,
+) -> Result<(Recording, Netns), FileError> {
     let mut reader = Reader {
         from,
         number: 0,
         left: memory,
+        values_left: values,
     };
     let head: Head = reader.head()?;
     let mut recording = Recording {
@@ -265,6 +273,7 @@ fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netn
                     return Err(reader.wrong("more samples than a recording may have"));
                 }
                 apply(&mut sample, patch);
+                reader.spend(&sample)?;
                 reader.hold(size_of::<FlowSample>() + heap_bytes(&sample))?;
                 let sample: FlowSample = reader.value(&sample)?;
                 match recording.flows.last_mut() {
@@ -277,12 +286,51 @@ fn read_within(memory: usize, from: &mut dyn BufRead) -> Result<(Recording, Netn
                     return Err(reader.wrong("more host samples than a recording may have"));
                 }
                 apply(&mut host, patch);
+                reader.spend(&host)?;
                 reader.hold(size_of::<HostSample>() + heap_bytes(&host))?;
                 recording.hosts.push(reader.value::<HostSample>(&host)?);
             }
             Line::End(count) if count + 1 == reader.number => return Ok((recording, head.netns)),
             Line::End(_) => return Err(reader.wrong("lines are missing before it")),
         }
+    }
+}
+
+/// What stands in a line, without characters that a terminal would obey: whoever wrote the file
+/// chose the names in it, and a name with an end of a line could look like an answer of ours.
+fn parsed<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    // Ends of lines are escaped in JSON, and hardly any name has a reason for an escape.
+    if !text.contains('\\') && !text.trim_end_matches('\n').contains(base::is_obeyed) {
+        return serde_json::from_str(text);
+    }
+    let mut value: Value = serde_json::from_str(text)?;
+    make_harmless(&mut value);
+    serde_json::from_value(value)
+}
+
+fn make_harmless(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains(base::is_obeyed) => *text = base::harmless(text),
+        Value::Array(items) => items.iter_mut().for_each(make_harmless),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(make_harmless);
+            if fields.keys().any(|name| name.contains(base::is_obeyed)) {
+                let named = std::mem::take(fields).into_iter();
+                *fields = named
+                    .map(|(name, value)| (base::harmless(&name), value))
+                    .collect();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How many values it consists of.
+fn values_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+        Value::Array(items) => 1 + items.iter().map(values_of).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(values_of).sum::<usize>(),
     }
 }
 
@@ -327,9 +375,22 @@ struct Reader<'r> {
     number: usize,
     /// Memory that what is read may still take, about.
     left: usize,
+    /// Values that may still be read.
+    values_left: usize,
 }
 
 impl Reader<'_> {
+    /// Allows for the time of reading a value: of fields that no sample has, nothing is held.
+    fn spend(&mut self, value: &Value) -> Result<(), FileError> {
+        match self.values_left.checked_sub(values_of(value)) {
+            None => Err(self.wrong("more data than a recording may have")),
+            Some(left) => {
+                self.values_left = left;
+                Ok(())
+            }
+        }
+    }
+
     fn hold(&mut self, bytes: usize) -> Result<(), FileError> {
         match self.left.checked_sub(bytes) {
             None => Err(self.wrong("more data than a recording may have")),
@@ -346,9 +407,7 @@ impl Reader<'_> {
             .ok()
             .and_then(|value| Some(value.get("schema")?.as_str()?.to_owned()));
         match schema.as_deref() {
-            Some(SCHEMA) => {
-                serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))
-            }
+            Some(SCHEMA) => parsed(&text).map_err(|error| self.wrong(error.to_string())),
             Some(other) if other.starts_with("tcptailor/recording/") => {
                 Err(self.wrong(format!("it is {other}, and this program reads {SCHEMA}")))
             }
@@ -359,7 +418,7 @@ impl Reader<'_> {
     fn line(&mut self) -> Result<Line, FileError> {
         let text = self.text()?;
         self.hold(text.len())?;
-        serde_json::from_str(&text).map_err(|error| self.wrong(error.to_string()))
+        parsed(&text).map_err(|error| self.wrong(error.to_string()))
     }
 
     fn value<T: DeserializeOwned>(&self, value: &Value) -> Result<T, FileError> {

@@ -47,8 +47,8 @@ impl<A: App> World<A> {
                 "buffers of a pool: {pool:?}"
             );
         }
-        for intake in &self.net.intakes {
-            assert!(intake.backlog_segments() <= counts.received);
+        for rx_queue in &self.net.rx_queues {
+            assert!(rx_queue.backlog_segments() <= counts.received);
         }
     }
 }

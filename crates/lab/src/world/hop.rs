@@ -19,8 +19,8 @@ pub(super) struct Hop {
     pub(super) to: usize,
     /// In the agenda.
     pub(super) member: usize,
-    /// In the agenda, the host that takes packets in from this link by itself.
-    pub(super) inlet_of: Option<usize>,
+    /// In the agenda, the host that reads packets directly from this link.
+    pub(super) read_by: Option<usize>,
     pub(super) interface_rate: Option<Rate>,
     /// When the interface is free for the next packet.
     interface_free: Instant,
@@ -40,7 +40,7 @@ impl Hop {
             link: Link::new(spec, seed)?,
             to,
             member,
-            inlet_of: None,
+            read_by: None,
             interface_rate: None,
             interface_free: Instant::ZERO,
             taps: Vec::new(),

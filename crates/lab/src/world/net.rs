@@ -6,9 +6,9 @@ use base::{Instant, WirePacket};
 
 use super::audit::Audit;
 use super::hop::{Hop, too_big_reply};
-use super::intake::Intake;
 use super::parcel::{Parcel, Parcels};
 use super::routes::Routes;
+use super::rx_queue::RxQueue;
 use super::station::Station;
 use crate::agenda::Agenda;
 use crate::app::App;
@@ -18,8 +18,8 @@ pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) agenda: Agenda,
     pub(super) hops: Vec<Hop>,
-    /// What waits at each node; nothing ever does at a router.
-    pub(super) intakes: Vec<Intake>,
+    /// What waits at each node; a router's is always empty.
+    pub(super) rx_queues: Vec<RxQueue>,
     /// ICMP errors on their way back to the host that sent what was too big.
     pub(super) returned: VecDeque<(usize, Parcel)>,
     pub(super) parcels: Parcels,
@@ -67,18 +67,18 @@ impl Net {
         }
     }
 
-    /// Lets the host of `node` take in the next packet whose turn has come; false where none has.
+    /// Lets the host of `node` process the next packet that is due; false where there is none.
     #[inline]
-    pub(super) fn hand_in<A: App>(&mut self, node: usize, station: &mut Station<A>) -> bool {
-        let intake = &mut self.intakes[node];
-        if intake.turn() > self.now {
+    pub(super) fn receive_next<A: App>(&mut self, node: usize, station: &mut Station<A>) -> bool {
+        let rx_queue = &mut self.rx_queues[node];
+        if rx_queue.next_at() > self.now {
             return false;
         }
-        let packet = match intake.inlet {
-            None => intake.poll_packet(),
+        let packet = match rx_queue.direct_link {
+            None => rx_queue.poll_packet(),
             Some(link) => {
-                let inlet = &mut self.hops[link].link;
-                intake.poll_inlet(inlet, self.now, &mut self.counts.received)
+                let link = &mut self.hops[link].link;
+                rx_queue.poll_direct(link, self.now, &mut self.counts.received)
             }
         };
         let Some(packet) = packet else {
@@ -88,18 +88,18 @@ impl Net {
         true
     }
 
-    /// Takes out of the inlet of `node` what has arrived by now.
+    /// Queues what has arrived by now out of the link that the host of `node` reads directly.
     pub(super) fn take_arrived(&mut self, node: usize) {
-        let intake = &mut self.intakes[node];
-        if let Some(link) = intake.inlet {
-            self.counts.received += intake.take_arrived(&mut self.hops[link].link, self.now);
+        let rx_queue = &mut self.rx_queues[node];
+        if let Some(link) = rx_queue.direct_link {
+            self.counts.received += rx_queue.take_arrived(&mut self.hops[link].link, self.now);
         }
     }
 
     /// When the next packet arrives of those that stay in their link; [`Instant::MAX`]: never.
     pub(super) fn next_arrival(&self) -> Instant {
-        let inlets = self.hops.iter().filter(|hop| hop.inlet_of.is_some());
-        let arrivals = inlets.filter_map(|hop| hop.link.poll_timeout());
+        let direct = self.hops.iter().filter(|hop| hop.read_by.is_some());
+        let arrivals = direct.filter_map(|hop| hop.link.poll_timeout());
         arrivals.min().unwrap_or(Instant::MAX)
     }
 
@@ -127,14 +127,14 @@ impl Net {
         let next = hop.link.poll_timeout();
         let too_big = hop.handle_packet(at, packet);
         // A packet that was held back may be overtaken by one that arrives at the same time.
-        let overtakes = hop.inlet_of.is_some() && hop.link.spec().reorder.is_some();
+        let overtakes = hop.read_by.is_some() && hop.link.spec().reorder.is_some();
         if overtakes || hop.link.poll_timeout() != next {
-            match hop.inlet_of {
+            match hop.read_by {
                 None => self.agenda.set(hop.member, hop.link.poll_timeout()),
                 Some(member) => {
-                    let intake = &mut self.intakes[hop.to];
-                    intake.on_first_changed(&hop.link);
-                    self.agenda.hasten(member, intake.turn());
+                    let rx_queue = &mut self.rx_queues[hop.to];
+                    rx_queue.on_first_changed(&hop.link);
+                    self.agenda.hasten(member, rx_queue.next_at());
                 }
             }
         }

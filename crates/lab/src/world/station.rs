@@ -70,7 +70,7 @@ impl<A: App> Station<A> {
 
     /// Tells the program what happened; returns how much that was.
     #[inline]
-    pub(super) fn hand_out(&mut self, now: Instant) -> u64 {
+    pub(super) fn tell_program(&mut self, now: Instant) -> u64 {
         let mut told = 0;
         while let Some((id, event)) = self.host.poll_event() {
             if let Some(app) = &mut self.app {

@@ -124,9 +124,18 @@ pub(super) fn read_head(heard: &[u8]) -> Read<'_> {
         return Read::Refused(Status::BadRequest);
     }
     match method {
-        "GET" => Read::Get(target.split('?').next().unwrap_or_default()),
+        "GET" => Read::Get(path_of(target)),
         _ => Read::Refused(Status::MethodNotAllowed),
     }
+}
+
+/// The path of a target, in the form of proxies too (RFC 9112 section 3.2.2).
+fn path_of(target: &str) -> &str {
+    let path = match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    };
+    path.split('?').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -144,6 +153,11 @@ mod tests {
             Read::Get("/metrics"),
         );
         check("GET /metrics?a=b HTTP/1.0\r\n\r\n", Read::Get("/metrics"));
+        check(
+            "GET http://host:9917/metrics?a HTTP/1.1\r\n\r\n",
+            Read::Get("/metrics"),
+        );
+        check("GET http://host HTTP/1.1\r\n\r\n", Read::Get("/"));
         check("", Read::Incomplete);
         check("GET", Read::Incomplete);
         check("GET / HTTP/1.1\r\nHost: x\r\n", Read::Incomplete);

@@ -1,7 +1,8 @@
 //! Locks that admit one process at a time: to the settings, and to experiments.
 
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Lock {
     /// The lock of a directory; who has it, where that is the only reason not to get it.
     fn take_of(path: &Path, patience: Duration) -> core::result::Result<Self, Refused> {
         let op = || format!("lock the journal {}", path.display());
-        let directory = File::open(path).map_err(Error::os(op()))?;
+        let directory = open(path).map_err(Error::os(op()))?;
         let began = Clock.now();
         loop {
             match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
@@ -97,12 +98,20 @@ impl ExperimentLock {
 
     /// Who has it.
     pub(super) fn holder(directory: &Path) -> Option<u32> {
-        let directory = File::open(directory).ok()?;
+        let directory = open(directory).ok()?;
         match flock(&directory, FlockOperation::NonBlockingLockShared) {
             Err(rustix::io::Errno::WOULDBLOCK) => holder_of(&directory),
             _ => None,
         }
     }
+}
+
+/// Opens a directory, and nothing else: a FIFO in its place would be waited for.
+fn open(directory: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(directory)
 }
 
 /// Holder of a lock of the whole file, from `/proc/locks` (proc(5)): `1: FLOCK ADVISORY WRITE PID
@@ -119,4 +128,22 @@ fn holder_of(file: &File) -> Option<u32> {
     };
     // 0: a process that this one cannot see, as from within a container.
     locks.lines().find_map(holder).filter(|pid| *pid != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fifo_in_place_of_the_journal_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
+        let (done, told) = std::sync::mpsc::channel();
+        let path = fifo.clone();
+        std::thread::spawn(move || done.send(ExperimentLock::holder(&path)));
+        let holder = told.recv_timeout(Duration::from_secs(20));
+        assert_eq!(holder, Ok(None));
+    }
 }

@@ -275,7 +275,7 @@ pub(super) fn harmless(text: &str) -> String {
         .by_ref()
         .take(CHARACTERS_MAX)
         .map(|letter| {
-            if letter.is_control() {
+            if base::is_obeyed(letter) {
                 char::REPLACEMENT_CHARACTER
             } else {
                 letter

@@ -11,12 +11,17 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use super::listener::{Answer, Listener, receive_raw, send_answer};
+use super::shared_number::SharedNumber;
 use crate::error::{Error, Result};
 
 /// Descriptors of the keeper; it has no others.
 const LISTENER: i32 = 0;
 const PARENT: i32 = 1;
 const FIRST_OTHER: libc::c_uint = 2;
+/// Calls that may have been received since the last one that is known: the kernel numbers them one
+/// after the other, also those whose threads are killed before they are received (Linux
+/// kernel/seccomp.c, seccomp_next_notify_id).
+const CALLS_AHEAD: u64 = 1024;
 
 /// The keeper, who takes over when this is dropped, by whatever ends the process that holds it.
 #[derive(Debug)]
@@ -32,13 +37,14 @@ impl Keeper {
     pub(super) fn start(listener: &Listener) -> Result<Self> {
         let (reading, writing) =
             pipe_with(PipeFlags::CLOEXEC).map_err(Error::errno("make a pipe"))?;
+        let received = listener.received();
         let (listener, reading_fd) = (listener.as_raw_fd(), reading.as_raw_fd());
         // SAFETY: the child calls nothing but system calls, which is all that is allowed after a
         // fork of a process with threads, and never returns.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: as above; both descriptors are open in the child as they are here.
-            unsafe { keep(listener, reading_fd) }
+            unsafe { keep(listener, reading_fd, received) }
         }
         if child < 0 {
             return Err(Error::os("start a process")(std::io::Error::last_os_error()));
@@ -54,7 +60,7 @@ impl Keeper {
 ///
 /// # Safety
 /// For a process that has just been forked: it closes every descriptor.
-unsafe fn keep(listener: i32, parent: i32) -> ! {
+unsafe fn keep(listener: i32, parent: i32, received: &SharedNumber) -> ! {
     // The copies lie above all that are used, so that none is overwritten by the other.
     // SAFETY: numbers and pointers to live locals only.
     unsafe {
@@ -78,6 +84,13 @@ unsafe fn keep(listener: i32, parent: i32) -> ! {
             }
         }
     }
+    // A call that was received and not answered is not to be had again.
+    let last = received.get();
+    if last != 0 {
+        for ahead in 0..CALLS_AHEAD {
+            send_answer(LISTENER, last.wrapping_add(ahead), Answer::Continue);
+        }
+    }
     loop {
         let mut waiting = libc::pollfd {
             fd: LISTENER,
@@ -95,5 +108,50 @@ unsafe fn keep(listener: i32, parent: i32) -> ! {
             // SAFETY: ends this process without running anything of its parent.
             unsafe { libc::_exit(0) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::supervise::{listener, prepare};
+
+    /// As where this process is killed while it looks at a call.
+    #[test]
+    fn a_call_that_was_received_and_not_answered_goes_on() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &format!("exec 3<>/dev/tcp/127.0.0.1/{port}")])
+            .stdin(Stdio::null());
+        prepare(&mut command, &[], true, theirs);
+        let Some(mut child) = crate::asking::may("a filter with a listener", command.spawn())
+        else {
+            return;
+        };
+        let calls = listener::receive(&ours).unwrap().unwrap();
+        let keeper = Keeper::start(&calls).unwrap();
+        let call = calls.next().unwrap();
+        assert!(call.is_some(), "it connects");
+        drop(keeper);
+        let mut ended = None;
+        for _ in 0..400 {
+            ended = child.try_wait().unwrap();
+            if ended.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if ended.is_none() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
     }
 }

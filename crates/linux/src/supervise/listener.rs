@@ -14,6 +14,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
+use super::shared_number::SharedNumber;
+
 /// Value by which the program reports its filter; any other is an error number.
 const INSTALLED: i32 = 0;
 
@@ -116,7 +118,10 @@ pub(super) fn receive(from: &UnixStream) -> io::Result<io::Result<Listener>> {
     });
     let fd = descriptors.flatten().next();
     Ok(match (i32::from_ne_bytes(bytes), fd) {
-        (INSTALLED, Some(fd)) => Ok(Listener { fd }),
+        (INSTALLED, Some(fd)) => Ok(Listener {
+            fd,
+            received: SharedNumber::new()?,
+        }),
         (INSTALLED, None) => Err(io::ErrorKind::UnexpectedEof.into()),
         (errno, _) => Err(io::Error::from_raw_os_error(errno)),
     })
@@ -126,6 +131,8 @@ pub(super) fn receive(from: &UnixStream) -> io::Result<io::Result<Listener>> {
 #[derive(Debug)]
 pub(super) struct Listener {
     fd: OwnedFd,
+    /// Identifies the call that was received last, for the keeper; 0 before the first.
+    received: SharedNumber,
 }
 
 /// A call that waits for an answer.
@@ -163,9 +170,18 @@ impl Listener {
             match receive_call(&self.fd) {
                 // The thread was killed meanwhile, or a signal came.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                other => return Ok(Some(other?)),
+                other => {
+                    let call = other?;
+                    self.received.set(call.id);
+                    return Ok(Some(call));
+                }
             }
         }
+    }
+
+    /// Identifies the call that was received last.
+    pub(super) const fn received(&self) -> &SharedNumber {
+        &self.received
     }
 
     /// Whether the call still waits: until then its thread's number means its thread.

@@ -15,6 +15,7 @@ mod inherited;
 mod keeper;
 mod listener;
 mod setting;
+mod shared_number;
 mod supervisor;
 mod tree;
 

@@ -129,10 +129,11 @@ impl Host {
         if !self.shared.take_one_buffer() {
             return;
         }
+        let is_crowded = self.is_crowded();
         let Some(listener) = self.sockets.listener(id) else {
             return;
         };
-        match listener.judge_syn() {
+        match listener.judge_syn(is_crowded) {
             SynDisposition::DropHalfOpen => self.shared.counters.syn_backlog_drops += 1,
             SynDisposition::DropUnaccepted => self.shared.counters.accept_overflows += 1,
             SynDisposition::Cookie => self.send_cookie(now, id, local, remote, syn),
@@ -237,8 +238,27 @@ impl Host {
 
     /// Whether another connection may begin.
     pub(super) fn has_room(&self) -> bool {
-        let others = self.sockets.len() - self.sockets.time_waits() as usize;
-        others < self.shared.system.connections_max as usize
+        self.occupied() < self.shared.system.connections_max as usize
+    }
+
+    /// Whether half-open connections have half of all places: SYNs from made-up addresses, which
+    /// cost nothing, could take all of them on a host with fewer places than its backlogs have.
+    fn is_crowded(&self) -> bool {
+        let half = (self.shared.system.connections_max / 2) as usize;
+        if self.occupied() <= half {
+            return false;
+        }
+        let listeners = self.listeners.values();
+        let half_open = listeners.filter_map(|&index| {
+            let id = self.sockets.id_at(index);
+            Some(self.sockets.look_at_listener(id)?.half_open as usize)
+        });
+        half_open.sum::<usize>() >= half
+    }
+
+    /// Places that connections and listeners have; what waits in TIME-WAIT has its own.
+    fn occupied(&self) -> usize {
+        self.sockets.len() - self.sockets.time_waits() as usize
     }
 }
 

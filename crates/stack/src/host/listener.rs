@@ -74,9 +74,10 @@ impl Listener {
                 .is_some_and(|at| now.since(at) <= COOKIE_AGE_MAX)
     }
 
-    /// Linux `tcp_conn_request`: one more than the backlog may be half open, too.
-    pub(crate) fn judge_syn(&self) -> SynDisposition {
-        let is_full = self.half_open > self.backlog;
+    /// Linux `tcp_conn_request`: one more than the backlog may be half open, too. Where the host is
+    /// `crowded` by half-open connections, cookies keep room for those that complete theirs.
+    pub(crate) fn judge_syn(&self, crowded: bool) -> SynDisposition {
+        let is_full = self.half_open > self.backlog || crowded && self.syn_cookies;
         if self.is_accept_queue_full() {
             SynDisposition::DropUnaccepted
         } else if is_full && self.syn_cookies {

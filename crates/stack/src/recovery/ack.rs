@@ -175,12 +175,13 @@ impl LossRecovery {
     /// `old_ack`).
     fn on_old_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
         let mut pass = self.begin_pass(input);
-        let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
+        let (counted, lost) = (self.rate.counted(), self.board.lost_total());
         self.process_sack(input, &mut pass);
         if self.board.packets_out() > 0 || pass.is_dsack {
             self.alert(&mut pass);
         }
-        let delivered = self.rate.delivered() - delivered;
+        let delivered = self.rate.delivered() - counted.0;
+        self.rate.count_again_from(counted);
         let lost = self.board.lost_total().saturating_sub(lost);
         AckOutcome {
             delivered: u32::try_from(delivered).unwrap_or(u32::MAX),

@@ -395,19 +395,20 @@ impl LossRecovery {
         self.timer_of_burst = (self.board.packets_out() > 1).then_some((now, self.timer));
     }
 
-    /// `start..end` left again in segments of `segment` bytes, with `timestamp` as our TSval.
+    /// `start..end` left again in segments of `segment` bytes. `dated` and `timestamp`: when, as
+    /// our clock and our TSval say it.
     pub(crate) fn on_retransmit(
         &mut self,
         now: Instant,
         (start, end): (u64, u64),
         segment: u32,
-        timestamp: u32,
+        (dated, timestamp): (Instant, u32),
     ) {
         let state = self.rate.on_sent(now, false);
         let is_head = start <= self.board.una();
         let is_probe = self.probe.is_due;
         let retransmission = Retransmission {
-            now,
+            now: dated,
             segment,
             timestamp,
             state,
@@ -464,6 +465,11 @@ impl LossRecovery {
     /// see [`Scoreboard::join`]. Returns where it ends then.
     pub(crate) fn join(&mut self, range: (u64, u64), room: u32, window_end: u64) -> u64 {
         self.board.join(range, room, window_end)
+    }
+
+    /// When what left last is said to have left.
+    pub(crate) fn latest_sent(&self) -> Option<Instant> {
+        self.board.latest_sent()
     }
 
     /// When the first packet in flight left last, and when the last data did (retransmissions too).

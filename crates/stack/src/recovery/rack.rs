@@ -73,7 +73,10 @@ impl Rack {
         min_rtt: Option<Duration>,
     ) {
         let nanos = now.as_nanos().saturating_sub(sent.as_nanos());
-        if was_retransmitted && min_rtt.is_some_and(|min| Duration::from_nanos(nanos) < min) {
+        // In whole microseconds, as Linux counts: what left in the instant of another packet, but
+        // later, is not early by that.
+        let micros = || (now.as_nanos() / 1000).saturating_sub(sent.as_nanos() / 1000);
+        if was_retransmitted && min_rtt.is_some_and(|min| u128::from(micros()) < min.as_micros()) {
             // The original arrived, or an earlier retransmission: its time says nothing.
             return;
         }
@@ -199,5 +202,15 @@ mod tests {
         rack.on_delivered(at(50), at(10), 100, true, Some(millis(40)));
         rack.on_delivered(at(50), at(8), 300, false, Some(millis(40)));
         assert_eq!(rack.latest, (at(10), 100));
+    }
+
+    #[test]
+    fn what_left_in_the_instant_of_another_packet_is_not_early() {
+        let mut rack = Rack::default();
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let later = at(10) + Duration::from_nanos(1);
+        rack.on_delivered(at(50), later, 100, true, Some(millis(40)));
+        assert_eq!(rack.latest, (later, 100));
+        assert!(rack.is_advanced);
     }
 }

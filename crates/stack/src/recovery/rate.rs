@@ -68,6 +68,16 @@ impl RateSampler {
         self.delivered_ce
     }
 
+    /// Packets delivered, and of these by ACKs with ECE.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.delivered, self.delivered_ce)
+    }
+
+    /// What was delivered since `counted` does not count: an overtaken ACK told of it.
+    pub(super) fn count_again_from(&mut self, counted: (u64, u64)) {
+        (self.delivered, self.delivered_ce) = counted;
+    }
+
     pub(super) fn count(&mut self, packets: u32, ece: bool) {
         self.delivered += u64::from(packets);
         if ece {

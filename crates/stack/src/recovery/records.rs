@@ -120,6 +120,11 @@ impl Scoreboard {
         first.is_some_and(|(&start, _)| start <= self.una())
     }
 
+    /// When the last record left, as it is dated.
+    pub(super) fn latest_sent(&self) -> Option<Instant> {
+        Some(self.flight.as_ref()?.by_time.back()?.sent)
+    }
+
     /// When the first unaccounted record left last.
     pub(super) fn head_sent(&self) -> Option<Instant> {
         Some(self.first()?.1.sent)

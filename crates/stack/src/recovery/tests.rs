@@ -148,7 +148,7 @@ impl Sender {
         let mut retransmitted = vec![];
         while let Some((start, end)) = self.recovery.poll_retransmit(MSS, MSS) {
             self.recovery
-                .on_retransmit(self.now, (start, end), MSS, timestamp);
+                .on_retransmit(self.now, (start, end), MSS, (self.now, timestamp));
             retransmitted.push((start - 1) / u64::from(MSS));
         }
         retransmitted
@@ -164,7 +164,8 @@ impl Sender {
             RecoveryTimer::Reorder => self.recovery.on_reorder_timeout(self.now),
             RecoveryTimer::LossProbe => {
                 if let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(self.now, MSS) {
-                    self.recovery.on_retransmit(self.now, (start, end), MSS, 1);
+                    self.recovery
+                        .on_retransmit(self.now, (start, end), MSS, (self.now, 1));
                 }
             }
         }
@@ -361,9 +362,12 @@ fn check_repair(detection: Detection, prr: bool, lost: u64) {
                     if let Probe::NewOr { start, end } =
                         sender.recovery.on_probe_timeout(sender.now, MSS)
                     {
-                        sender
-                            .recovery
-                            .on_retransmit(sender.now, (start, end), MSS, round);
+                        sender.recovery.on_retransmit(
+                            sender.now,
+                            (start, end),
+                            MSS,
+                            (sender.now, round),
+                        );
                         arrivals.push((start - 1) / u64::from(MSS));
                     }
                 }

@@ -124,9 +124,9 @@ impl DelayedAck {
         }
     }
 
-    /// How long an ACK may wait by the pace of data (Linux `tcpi_ato`).
-    pub(super) const fn delay(&self) -> Duration {
-        Duration::from_nanos(self.delay_nanos)
+    /// How long an ACK may wait by the pace of data, and at most (Linux `tcpi_ato`).
+    pub(super) fn delay(&self) -> Duration {
+        Duration::from_nanos(self.delay_nanos.min(self.delay_max_nanos))
     }
 
     fn is_fixed(&self) -> bool {
@@ -155,6 +155,11 @@ impl DelayedAck {
         if !self.is_fixed() {
             self.last_data = Some(now);
         }
+    }
+
+    /// Nothing has come yet from which on the pace of data would count.
+    pub(super) const fn forget_pace(&mut self) {
+        self.last_data = None;
     }
 
     fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {

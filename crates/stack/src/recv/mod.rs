@@ -138,6 +138,12 @@ impl Receiver {
         self.last_packet = now;
     }
 
+    /// Both ends have opened at once: the pace of data counts from the first on (Linux
+    /// `tcp_finish_connect` is not called then).
+    pub(crate) const fn forget_pace(&mut self) {
+        self.acks.forget_pace();
+    }
+
     /// Whether the time since this timestamp of ours left is of use: it mostly came back before.
     #[inline]
     pub(crate) fn measures_echo(&self, echo: u32) -> bool {

@@ -149,8 +149,13 @@ impl Connection {
             self.abort(now, shared);
             return;
         }
-        if matches!(self.state, State::FinWait2(_)) {
-            self.arm_fin_wait(now, shared);
+        match self.state {
+            State::FinWait2(_) => self.arm_fin_wait(now, shared),
+            // Linux does not wait with its FIN until the SYN is acknowledged (`tcp_close_state`).
+            State::SynReceived(_) if !self.is_asked() && self.linux().is_some() => {
+                self.establish(now, shared, None, 0);
+            }
+            _ => {}
         }
         self.shutdown(now, shared);
     }

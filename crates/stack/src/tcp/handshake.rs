@@ -372,6 +372,10 @@ impl Connection {
             0 => 0,
             _ => self.lost_of(state.since, retransmits, segment),
         };
+        if self.socket.is_passive() && self.linux().is_some() {
+            // By the window of this ACK (`tcp_initialize_rcv_mss`).
+            self.agreed.send_mss = self.mss_for_window(self.window.of_segment(segment));
+        }
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {
             // The window of this ACK is the first that counts.
@@ -446,7 +450,8 @@ impl Connection {
             })
     }
 
-    fn establish(
+    /// Both ends may send from here on. `rtt`: of the SYN, where it was acknowledged.
+    pub(super) fn establish(
         &mut self,
         now: Instant,
         shared: &mut Shared,
@@ -473,6 +478,9 @@ impl Connection {
             }
         }
         self.recv.on_established(now, &self.agreed);
+        if has_crossed && !self.socket.is_passive() && self.linux().is_some() {
+            self.recv.forget_pace();
+        }
         if !self.socket.is_passive() && self.window.scale() > 0 {
             // Linux tcp_finish_connect.
             self.recv.stop_predicting();

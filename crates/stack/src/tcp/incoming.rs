@@ -69,7 +69,13 @@ impl Connection {
         match self.judge(now, shared, &placed) {
             Verdict::Acceptable => self.accept_segment(now, shared, segment, mark, start),
             Verdict::Drop => {}
-            Verdict::Challenge => self.challenge(now, shared),
+            Verdict::Challenge => {
+                if self.takes_despite_ack(segment, start) {
+                    self.take_despite_ack(now, shared, segment, mark, start);
+                } else {
+                    self.challenge(now, shared);
+                }
+            }
             Verdict::Duplicate => self.answer_duplicate(now, shared, &placed),
             Verdict::Reset => self.on_reset(now, shared),
             Verdict::Foreign => shared.reset_in_reply(now, self.local(), self.remote(), segment),
@@ -280,10 +286,12 @@ impl Connection {
         mark: EcnMark,
         start: i64,
     ) {
+        let mut is_closing = false;
         if let State::SynReceived(state) = self.state {
             if self.defers_accept(segment) {
                 return;
             }
+            is_closing = state.closing && self.linux().is_some();
             self.finish_passive(now, shared, state, segment);
         }
         self.note_timestamp(now, segment, start);
@@ -302,6 +310,10 @@ impl Connection {
         let is_data_alone =
             was_predicted && self.linux().is_some() && self.acknowledges_nothing(segment);
         let is_heard = !is_data_alone && self.handle_ack(now, shared, segment, start);
+        if is_closing {
+            // Linux sends the FIN before it looks at what came (`tcp_rcv_state_process`).
+            self.output(now, shared);
+        }
         if answers_probe {
             self.on_probe_answer(now, shared);
         }
@@ -367,6 +379,11 @@ impl Connection {
             self.recovery.on_ack_of_nothing();
             AckOutcome::default()
         } else {
+            if self.size.is_probing() && ack > una as i64 {
+                // The congestion window is of larger segments before it grows (Linux
+                // `tcp_clean_rtx_queue`).
+                self.on_mtu_acked(ack as u64);
+            }
             let samples = self.recovery.rtt().samples();
             let outcome = self.tell_recovery(now, segment, ack, &blocks, is_window_update);
             if self.recovery.rtt().samples() != samples {
@@ -500,7 +517,7 @@ impl Connection {
     }
 
     /// Passes data and FIN to the receiving half.
-    fn handle_data(
+    pub(super) fn handle_data(
         &mut self,
         now: Instant,
         shared: &mut Shared,

@@ -56,10 +56,17 @@ impl Connection {
     }
 
     /// `outgoing`, of segments of `mss` bytes, was retransmitted.
-    pub(super) fn on_retransmitted(&mut self, now: Instant, outgoing: &Outgoing, mss: u32) {
-        let timestamp = self.timestamp(now);
+    pub(super) fn on_retransmitted(
+        &mut self,
+        now: Instant,
+        outgoing: &Outgoing,
+        mss: u32,
+        dated: Instant,
+    ) {
+        let timestamp = self.timestamp(dated);
         let range = (outgoing.start, outgoing.sequence_end());
-        self.recovery.on_retransmit(now, range, mss, timestamp);
+        self.recovery
+            .on_retransmit(now, range, mss, (dated, timestamp));
         if outgoing.fin && outgoing.push {
             self.send.note_pushed_fin();
         }

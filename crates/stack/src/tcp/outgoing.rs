@@ -73,8 +73,13 @@ impl Connection {
 
     /// As [`Self::output`], but nothing new leaves (Linux `tcp_rack_reo_timeout`).
     pub(super) fn output_lost(&mut self, now: Instant, shared: &mut Shared) {
+        self.output_lost_dated(now, shared, now);
+    }
+
+    /// The same, where what leaves is `dated` before.
+    pub(super) fn output_lost_dated(&mut self, now: Instant, shared: &mut Shared, dated: Instant) {
         self.local_queue.begin_round();
-        if self.send_lost(now, shared) != Gate::Open {
+        if self.recovery.lost() > 0 && self.send_some_lost(now, shared, dated) != Gate::Open {
             // Why the rest is held is noted, and what ends that.
             self.output(now, shared);
             return;
@@ -128,12 +133,12 @@ impl Connection {
         if self.recovery.lost() == 0 {
             Gate::Open
         } else {
-            self.send_some_lost(now, shared)
+            self.send_some_lost(now, shared, now)
         }
     }
 
     #[inline(never)]
-    fn send_some_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
+    fn send_some_lost(&mut self, now: Instant, shared: &mut Shared, dated: Instant) -> Gate {
         loop {
             if self.retransmits_enough() {
                 return Gate::Open;
@@ -153,7 +158,7 @@ impl Connection {
                 return gate;
             }
             if !self.on_mtu_loss(start) {
-                self.retransmit(now, shared, start, end);
+                self.retransmit(now, shared, (start, end), dated);
             }
         }
     }
@@ -183,7 +188,14 @@ impl Connection {
     }
 
     /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
-    pub(super) fn retransmit(&mut self, now: Instant, shared: &mut Shared, start: u64, end: u64) {
+    /// `dated`: when that happens, as timestamps and loss recovery say it.
+    pub(super) fn retransmit(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        (start, end): (u64, u64),
+        dated: Instant,
+    ) {
         let mss = self.retransmit_mss();
         let end = self.end_in_window(start, end, mss);
         let end = self.join(start, end);
@@ -192,9 +204,12 @@ impl Connection {
             start,
             end,
         });
-        let stamp = self.stamp(now);
+        let mut stamp = self.stamp(now);
+        if dated < now {
+            stamp.timestamps = stamp.timestamps.map(|_| self.clocks.option(dated));
+        }
         self.send_data(now, shared, &outgoing, stamp, true);
-        self.on_retransmitted(now, &outgoing, mss);
+        self.on_retransmitted(now, &outgoing, mss, dated);
         // Any retransmission makes an MTU probe in flight inconclusive (`__tcp_retransmit_skb`).
         if self.linux().is_some() {
             self.size.forget_probe();
@@ -503,7 +518,7 @@ impl Connection {
 
     /// Notes that this leaves, and returns when it is to leave.
     fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
-        let is_first = self.traffic.data_segments_out() <= UNPACED_SEGMENTS;
+        let is_first = self.traffic.data_segments_out() < UNPACED_SEGMENTS;
         let rate = match self.recovery.is_paced() && !is_first {
             true => self.recovery.pacing_rate(),
             false => Rate::default(),

@@ -64,7 +64,7 @@ impl PeerWindow {
 
     /// Bytes of the window that a segment offers; that of a SYN is never scaled (RFC 7323 section
     /// 2.2).
-    fn of_segment(&self, segment: &Segment) -> u32 {
+    pub(super) fn of_segment(&self, segment: &Segment) -> u32 {
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         let scale = if is_syn { 0 } else { self.scale };
         u32::from(segment.window) << scale

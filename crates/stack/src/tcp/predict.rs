@@ -2,10 +2,12 @@
 //!
 //! Whether there is memory for it, the receiving half knows.
 
+use base::Instant;
 use base::tcp::TcpFlags;
 
 use super::{Connection, State};
-use crate::packet::Segment;
+use crate::host::Shared;
+use crate::packet::{EcnMark, Segment};
 
 impl Connection {
     /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
@@ -39,5 +41,30 @@ impl Connection {
             && self
                 .recv
                 .is_reserved(segment.payload.len(), segment.segments(), sent())
+    }
+
+    /// Whether data is taken although its ACK is too old, which Linux sees only then
+    /// (`tcp_rcv_established`, header prediction).
+    pub(super) fn takes_despite_ack(&self, segment: &Segment, start: i64) -> bool {
+        let next = self.recovery.next();
+        self.linux().is_some()
+            && self.is_predicted(segment, start)
+            && self.iss.offset(segment.ack, next) <= next as i64
+    }
+
+    #[inline(never)]
+    pub(super) fn take_despite_ack(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: &mut Segment,
+        mark: EcnMark,
+        start: i64,
+    ) {
+        self.note_timestamp(now, segment, start);
+        let hurries = self.ecn.on_segment(segment, mark, true);
+        self.handle_data(now, shared, segment, start, (true, hurries));
+        self.challenge(now, shared);
+        self.output_after_data(now, shared);
     }
 }

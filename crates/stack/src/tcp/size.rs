@@ -188,10 +188,15 @@ impl Connection {
 
     /// Payload of a full segment without SACK blocks, as sockets report it.
     pub(super) fn fitted_mss(&self) -> u32 {
-        let mss = self.mss();
+        self.mss_for_window(self.window.max())
+    }
+
+    /// The same, where `window` is the largest that the peer has offered.
+    pub(super) fn mss_for_window(&self, window: u32) -> u32 {
         self.fitted(SegmentSizes {
-            mss,
-            ..self.segment_sizes()
+            mss: self.mss(),
+            gso_max: self.gso_payload_max(),
+            window_max: window,
         })
     }
 
@@ -269,8 +274,12 @@ impl Connection {
         if self.size.path.on_too_big(now, &report) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
             match self.linux() {
-                // Nothing new leaves by it (`tcp_simple_retransmit`).
-                Some(_) => self.output_lost(now, shared),
+                // Nothing new leaves by it, and the clock is not looked at: what leaves has the
+                // time of what happened last (`tcp_simple_retransmit`).
+                Some(_) => {
+                    let dated = self.traffic.last_heard().max(self.recovery.latest_sent());
+                    self.output_lost_dated(now, shared, dated.unwrap_or(now));
+                }
                 None => self.output(now, shared),
             }
         }

@@ -239,13 +239,17 @@ impl Connection {
             };
             self.send_new_probe(now, shared, NewProbe::OfLoss { segments });
             if self.recovery.next() > next {
-                // It uses the window as other data does (Linux `tcp_write_xmit`).
+                // It uses the window as other data does (Linux `tcp_write_xmit`), and what is
+                // left counts as waiting for it only when that is asked for again.
                 self.end_send(now, Limit::Application, next);
+                if self.linux().is_some() {
+                    self.held.hold(now, self.held.limit(), Pending::Sent);
+                }
                 return;
             }
         }
         if self.may_retransmit(start) {
-            self.retransmit(now, shared, start, end);
+            self.retransmit(now, shared, (start, end), now);
         }
     }
 

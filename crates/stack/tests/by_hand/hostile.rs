@@ -77,6 +77,29 @@ fn cookies_let_an_honest_peer_through_a_flood() {
     assert!(bench.host.sockets().count() <= 2 + 9);
 }
 
+/// A small host has fewer places for connections than an ordinary backlog: half of them are for
+/// peers that answer.
+#[test]
+fn cookies_let_an_honest_peer_through_to_a_host_with_few_places() {
+    let mut profile = profile::linux_6_18();
+    profile.system.connections_max = 16;
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen_with(&profile, 4096, true);
+    for port in 10_000..11_000 {
+        bench.send(Peer::new(port).syn(with_mss(1460)));
+    }
+    assert!(bench.host.sockets().count() <= 1 + 8);
+    for port in 4000..4007 {
+        let mut peer = Peer::with_clock(port, 77);
+        peer.half_open(&mut bench, with_mss(1460));
+        bench.send(peer.segment(ACK, b"hello"));
+        let id = bench.host.accept(bench.now, listener);
+        let id = id.expect("half of the places are for those that answer");
+        assert_eq!(bench.read(id), b"hello");
+    }
+    assert_eq!(bench.host.counters().too_many_connections, 0);
+}
+
 /// RFC 879, CVE-2019-11479: a peer that announces an MSS of 1 gets segments that are worth it, and
 /// thousands of them SACKed in turn cost what they cost once.
 #[test]

@@ -328,6 +328,11 @@ fn script(report: &ApplyReport) -> String {
     text
 }
 
+/// The journal, where there is one. Who looks or undoes makes none: the disk may be read-only.
+fn existing_journal() -> anyhow::Result<Option<Journal>> {
+    Ok(Journal::open_existing(Journal::default_directory()?)?)
+}
+
 fn open_journal() -> anyhow::Result<Journal> {
     Ok(Journal::open(Journal::default_directory()?)?)
 }

@@ -21,7 +21,7 @@ Examples:
 pub(crate) struct Args {}
 
 /// How much of a command works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Works {
     Yes,
@@ -102,6 +102,9 @@ const COMMANDS: &[Needs] = &[
     },
 ];
 
+/// The fact that fails where /proc is not mounted, which nearly everything reads.
+const PROC: &str = "kernel";
+
 /// Capabilities that permit creating network namespaces.
 const KERNEL_PATHS: &[&str] = &["network namespaces", "user namespaces"];
 
@@ -179,6 +182,13 @@ fn command(needs: &Needs, machine: &Capabilities) -> CommandRow {
         true => Works::Yes,
         false => needs.otherwise,
     };
+    if !machine.has(PROC) {
+        return CommandRow {
+            commands: needs.commands,
+            works: works.max(Works::Partly),
+            without: Some("much reads /proc, which is not mounted"),
+        };
+    }
     CommandRow {
         commands: needs.commands,
         works,
@@ -272,7 +282,8 @@ mod tests {
     fn machine(missing: &[&str]) -> Capabilities {
         let names = COMMANDS
             .iter()
-            .flat_map(|needs| needs.one_of.iter().chain(needs.all_of));
+            .flat_map(|needs| needs.one_of.iter().chain(needs.all_of))
+            .chain([&PROC]);
         let fact = |name: &'static str| Fact {
             name,
             ok: !missing.contains(&name),
@@ -303,6 +314,8 @@ mod tests {
         check(&["TUN device"], "fit --lab, lab faults", Works::Partly);
         check(&["TUN device"], "bench, serve, bdp, knobs", Works::Yes);
         check(&["CAP_SYS_PTRACE"], "diagnose", Works::Partly);
+        check(&[PROC], "diagnose", Works::Partly);
+        check(&[PROC, "TUN device"], "lab agree", Works::No);
     }
 
     #[test]

@@ -73,9 +73,9 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// C0, DEL or C1.
+/// All but ends of lines and tabs.
 fn is_obeyed(character: char) -> bool {
-    character.is_control() && !matches!(character, '\n' | '\t')
+    base::is_obeyed(character) && !matches!(character, '\n' | '\t')
 }
 
 #[cfg(test)]
@@ -98,6 +98,7 @@ mod tests {
         check("ü\x1b\x1b[1mü", "ü\u{fffd}\u{fffd}[1mü");
         check("\x1b[31mred", "\u{fffd}[31mred");
         check("\x1b[7;1mred", "\u{fffd}[7;1mred");
+        check("a\u{202e}b\u{2029}", "a\u{fffd}b\u{fffd}");
     }
 
     #[test]

@@ -195,8 +195,12 @@ pub(crate) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
 /// that is written over.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     match replace_page(path, page) {
-        Err(error) if !path.exists() => Err(error),
-        Err(_) => write_over(path, page),
+        Err(error) if !path.exists() || error.is::<Problem>() => Err(error),
+        Err(_) => {
+            let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            check_replaceable(&target, page::MARK).map_err(Problem::usage)?;
+            write_over(&target, page)
+        }
         Ok(()) => Ok(()),
     }
 }
@@ -206,14 +210,18 @@ pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
 pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
     // What a link leads to is replaced, not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    // In a directory that others may write to, a link may have been put there since it was looked
+    // at, to any file of this user.
+    check_replaceable(&target, page::MARK).map_err(Problem::usage)?;
     match target.exists() && !target.is_file() {
-        true => write_over(path, page),
+        true => write_over(&target, page),
         false => replace(&target, page.as_bytes()),
     }
 }
 
-fn write_over(path: &Path, page: &str) -> anyhow::Result<()> {
-    fs::write(path, page).with_context(|| format!("writing {}", path.display()))
+/// Writes into what is there, which is no link any more.
+fn write_over(target: &Path, page: &str) -> anyhow::Result<()> {
+    fs::write(target, page).with_context(|| format!("writing {}", target.display()))
 }
 
 #[cfg(test)]
@@ -288,9 +296,10 @@ mod tests {
     fn a_page_that_cannot_be_replaced_stays_as_it_was() {
         let dir = tempfile::tempdir().expect("a folder");
         let page = dir.path().join("a.html");
-        replace_page(&page, "first").expect("it is new");
-        replace_page(&page, "second").expect("it can be replaced");
-        assert_eq!(fs::read_to_string(&page).expect("a page"), "second");
+        let of = |text: &str| format!("{}>{text}", page::MARK);
+        replace_page(&page, &of("first")).expect("it is new");
+        replace_page(&page, &of("second")).expect("it can be replaced");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), of("second"));
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1);
         // A full disk.
         let full = Path::new("/dev/full");
@@ -318,8 +327,9 @@ mod tests {
         fs::remove_file(&other).expect("it is there");
         let link = dir.path().join("link.html");
         std::os::unix::fs::symlink(&page, &link).expect("a link");
-        write_page(&link, "new").expect("it is there");
-        assert_eq!(fs::read_to_string(&page).expect("a page"), "new");
+        let new = format!("{}>new", page::MARK);
+        write_page(&link, &new).expect("it is there");
+        assert_eq!(fs::read_to_string(&page).expect("a page"), new);
         assert!(link.is_symlink());
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 2);
         for wrong in [dir.path().join("none").join("a.html"), dir.path().into()] {
@@ -331,5 +341,20 @@ mod tests {
         check_page(Some(device)).expect("it takes all");
         write_page(device, "x").expect("it takes all");
         assert!(!device.is_file(), "it is still a device");
+    }
+
+    /// As in `/tmp`, while a long measurement runs.
+    #[test]
+    fn a_link_that_was_put_there_meanwhile_costs_no_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (page, victim) = (dir.path().join("a.html"), dir.path().join("passwd"));
+        fs::write(&victim, "root:x:0:0").expect("written");
+        check_page(Some(&page)).expect("nothing is there");
+        std::os::unix::fs::symlink(&victim, &page).expect("a link");
+        for written in [write_page(&page, "new"), replace_page(&page, "new")] {
+            let error = written.expect_err("another file");
+            assert!(error.to_string().contains("exists and is not"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "root:x:0:0");
     }
 }

@@ -152,11 +152,39 @@ fn a_short_file_that_stands_for_much_is_refused() {
     );
     let file = lines.join("\n") + "\n";
     assert!(file.len() < 2 << 20);
-    let error = read_within(10 << 20, &mut file.as_bytes()).expect_err("50 samples of 1 MiB");
+    let error = read_within(10 << 20, VALUES_MAX, &mut file.as_bytes());
+    let error = error.expect_err("50 samples of 1 MiB");
     let told = error.to_string();
     assert!(
         told.ends_with("more data than a recording may have"),
         "{told}"
     );
     assert!(told.starts_with("line 1"), "before it is all held: {told}");
+}
+
+/// Nothing is held of a field that no sample has; it takes time with each sample all the same.
+#[test]
+fn a_short_file_that_takes_long_to_read_is_refused() {
+    let text = String::from_utf8(written()).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let fields: String = (0..10_000).map(|at| format!("\"x{at}\":0,")).collect();
+    lines[2] = lines[2].replacen("{\"sample\":{", &format!("{{\"sample\":{{{fields}"), 1);
+    let file = lines.join("\n") + "\n";
+    read(&mut file.as_bytes()).expect("50 samples take no time");
+    let error = read_within(MEMORY_MAX, 100_000, &mut file.as_bytes());
+    let told = error.expect_err("ten of them are too many").to_string();
+    assert_eq!(told, "line 12: more data than a recording may have");
+}
+
+/// Its names are those that somebody else chose.
+#[test]
+fn names_of_a_file_stay_on_their_line() {
+    let text = String::from_utf8(written()).unwrap();
+    let text = text.replace("\"curl\"", r#""curl\n\u001b[2Jroot""#);
+    let text = text.replace("\"TcpRetransSegs\"", "\"Tcp\u{202e}RetransSegs\"");
+    let (found, _) = read(&mut text.as_bytes()).expect("a recording");
+    let process = &found.flows[0].owners[0].process;
+    assert_eq!(process.command, "curl\u{fffd}\u{fffd}[2Jroot");
+    let counters = format!("{:?}", found.hosts[0].counters);
+    assert!(counters.contains("Tcp\u{fffd}RetransSegs"), "{counters}");
 }

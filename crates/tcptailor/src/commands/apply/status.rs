@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use linux::SinceBoot;
 use linux::journal::{Entry, FileContent, History, Status, Unusable};
+use linux::{Journal, SinceBoot};
 use serde::Serialize;
 
-use super::{open_journal, shown};
+use super::{existing_journal, shown};
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
@@ -76,14 +76,16 @@ struct StepRow {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
-    let history = journal.history()?;
+    let history = match existing_journal()? {
+        Some(journal) => journal.history()?,
+        None => History::default(),
+    };
     let unusable = |unusable: &Unusable| UnusableRow {
         path: unusable.path.clone(),
         why: unusable.why.clone(),
     };
     let report = StatusReport {
-        journal: journal.directory().into(),
+        journal: Journal::default_directory()?,
         transactions: history
             .entries
             .iter()

@@ -8,9 +8,9 @@ use linux::Journal;
 use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile};
 use serde::Serialize;
 
-use super::{open_journal, persist};
+use super::{existing_journal, persist};
 use crate::commands::guard;
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
 
 /// Roll back changes, newest first.
@@ -80,7 +80,16 @@ struct UndoneRow {
 }
 
 pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
+    let nothing = "Nothing to roll back: no changes are in force.";
+    let Some(journal) = existing_journal()? else {
+        return match args.id {
+            None => finish("rollback", Vec::new(), nothing, output),
+            Some(id) => Err(Problem::failed(format!(
+                "transaction `{id}` does not exist; there is no journal"
+            ))
+            .into()),
+        };
+    };
     let mut guard = guard_if_possible(&journal, output);
     let ids = match args.id {
         Some(id) => vec![id],
@@ -104,19 +113,16 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
         recovered.push(journal.roll_back(id)?);
     }
     tell_of_boots(&journal, &recovered, output)?;
-    finish(
-        "rollback",
-        recovered,
-        "Nothing to roll back: no changes are in force.",
-        output,
-    )
+    finish("rollback", recovered, nothing, output)
 }
 
 pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
-    let _guard = guard_if_possible(&journal, output);
-    let recovered = journal.recover()?;
-    finish("recover", recovered, "Nothing to recover.", output)
+    let (mut recovered, nothing) = (Vec::new(), "Nothing to recover.");
+    if let Some(journal) = existing_journal()? {
+        let _guard = guard_if_possible(&journal, output);
+        recovered = journal.recover()?;
+    }
+    finish("recover", recovered, nothing, output)
 }
 
 /// Says what removing files does not do.

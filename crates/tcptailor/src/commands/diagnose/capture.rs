@@ -110,8 +110,10 @@ fn read(
         Some(bytes) => Progress::bar(output, "reading", bytes),
         None => Progress::spinner(output, "reading packets"),
     };
-    let mut reader =
-        Reader::new(input.reader).map_err(|error| Problem::failed(format!("{shown}: {error}")))?;
+    let mut reader = Reader::new(input.reader).map_err(|error| match interrupt::stopped() {
+        true => Problem::interrupted("interrupted while reading"),
+        false => Problem::failed(format!("{shown}: {error}")),
+    })?;
     let (mut analysis, mut stopped) = (Analysis::new(settings), false);
     let cut_short = analysis.handle_file(&mut reader, |analysis| {
         bar.set(position.bytes());
@@ -120,9 +122,11 @@ fn read(
         anyhow::Ok(!stopped)
     })?;
     write_flows(&mut analysis, flows)?;
+    // Where it waited for more.
+    stopped |= interrupt::stopped();
     Ok(Read {
         analysis,
-        cut_short,
+        cut_short: cut_short.filter(|_| !stopped),
         stopped,
     })
 }

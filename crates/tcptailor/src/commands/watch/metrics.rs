@@ -231,7 +231,7 @@ fn push_escaped(text: &mut String, value: &str) {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
-            c if c.is_control() => text.push(char::REPLACEMENT_CHARACTER),
+            c if base::is_obeyed(c) => text.push(char::REPLACEMENT_CHARACTER),
             c => text.push(c),
         }
     }

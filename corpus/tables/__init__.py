@@ -1,0 +1,20 @@
+"""The tables of situations, in the order in which they were written.
+
+Each has `SITUATIONS`, and may have `CONFIGS` (files that its programs read) and `FITS` (labels for
+`tcptailor fit`).
+"""
+
+from . import (cases, packages, hosts, further, harder, seeming, services, shaped, validation, fresh,
+               unfamiliar, midway, fitting, elsewhere, judged, visitors)
+from . import production, fitting_anew, strangers, newcomers, latest, latecomers
+from . import drawn, drawn_fifth, drawn_seventh, visitors_fits
+
+# For `diagnose`.
+DIAGNOSED = (cases, packages, hosts, further, harder, seeming, services, shaped, validation, fresh,
+             unfamiliar, midway, fitting, elsewhere, judged, visitors)
+# For `fit`.
+FITTED = (fitting, production, fitting_anew, strangers, newcomers, latest, latecomers, drawn, drawn_fifth,
+          drawn_seventh, visitors_fits)
+
+CONFIGS = {name: text for table in dict.fromkeys((*DIAGNOSED, *FITTED))
+           for name, text in getattr(table, "CONFIGS", {}).items()}
