@@ -215,9 +215,9 @@ fn stall_share_where(
     (share >= enough).then_some(share)
 }
 
-/// Of the samples in which a piece waits, the share in which it has for longer than an ACK takes that
-/// is not delayed. A message may be in several segments, of which all but the last are acknowledged
-/// at once: their round trips hide in the mean that those of the last one are late.
+/// Of the samples in which a piece waits, the share in which it has for longer than an ACK takes
+/// that is not delayed. A message may be in several segments, of which all but the last are
+/// acknowledged at once: their round trips hide in the mean that those of the last one are late.
 fn wait_late(view: &View<'_>) -> Option<f64> {
     let (sender, min_rtt) = (view.sender?, view.min_rtt()?);
     let late = (min_rtt / 2).clamp(DELAYED_ACK_QUEUE_DELAY, DELAYED_ACK_ON_LONG_PATHS);

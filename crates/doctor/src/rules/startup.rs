@@ -404,8 +404,8 @@ mod tests {
         timeline
     }
 
-    /// Under BBR, of which the kernel told 572 and 570 ms with data in flight, 361 and 368 were left
-    /// with so many segments at first.
+    /// Under BBR, of which the kernel told 572 and 570 ms with data in flight, 361 and 368 were
+    /// left with so many segments at first.
     #[test]
     fn what_a_larger_window_saves_is_of_the_time_with_data_in_flight() {
         let check = |(bytes, rtt, window): (u64, u64, u64), [before, after]: [u64; 2]| {

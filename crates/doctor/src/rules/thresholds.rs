@@ -49,8 +49,8 @@ pub(crate) const STALL_PART_SHARE: f64 = 0.1;
 pub(crate) const DELAYED_ACK_QUEUE_DELAY: Duration = Duration::from_millis(10);
 /// ... on longer paths half of the smallest round trip, up to this: less is jitter.
 pub(crate) const DELAYED_ACK_ON_LONG_PATHS: Duration = Duration::from_millis(20);
-/// Of the samples in which a piece waits for an ACK that is delayed by 40 ms, so many are later than
-/// that on paths of up to 30 ms: 40 ms less 10 (or half a round trip), of 40 and a round trip.
+/// Of the samples in which a piece waits for an ACK that is delayed by 40 ms, so many are later
+/// than that on paths of up to 30 ms: 40 ms less 10 (or half a round trip), of 40 and a round trip.
 pub(crate) const LATE_WAITS_SHARE: f64 = 0.33;
 /// Shorter delays than Linux's are delayed ACKs where the path is so much shorter still: hosts with
 /// timers of a few milliseconds.

@@ -1,5 +1,5 @@
-//! Child processes that hold the connections where the process that was named holds none and listens
-//! nowhere: what it has started works for itself.
+//! Child processes that hold the connections where the process that was named holds none and
+//! listens nowhere: what it has started works for itself.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::exit::Problem;
 /// Workers that are told of, at most.
 const TOLD_MAX: usize = 5;
 
-/// Refuses a process that has no connection while its children have some; those of a server count as
-/// its own.
+/// Refuses a process that has no connection while its children have some; those of a server count
+/// as its own.
 ///
 /// # Errors
 /// Names them.
