@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Small programs for situations that no common program makes by itself.
 
-Each is an ordinary blocking program; `programs.py NAME --help` lists its options.
+Each is an ordinary blocking program; `small.py NAME --help` lists its options.
 """
 
 import argparse

@@ -59,10 +59,11 @@ pub struct Acks {
     pub every: AckEvery,
     /// How long an ACK waits at the start. Zero: every ACK is immediate.
     pub delay: Duration,
-    /// Bounds between which the delay follows the gaps between segments (Linux `ato`); equal
-    /// bounds: a fixed timer.
+    /// Whether the delay follows the gaps between segments (Linux `ato`); otherwise it is fixed.
+    pub follows_pace: bool,
+    /// The least delay that follows gaps.
     pub delay_min: Duration,
-    /// The upper bound; see [`Acks::delay_min`].
+    /// The longest that an ACK waits, whatever the gaps (Linux `TCP_DELACK_MAX_US`).
     pub delay_max: Duration,
     /// Granularity of the delayed-ACK timer where it is coarser than the host's tick (BSD's fast
     /// timer, Microsoft's 100 ms); zero: the host's tick.

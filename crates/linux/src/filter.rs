@@ -88,7 +88,7 @@ impl Filter {
         (fixed(Side::Local), fixed(Side::Remote))
     }
 
-    /// The process that holds every matching flow, where the filter fixes one.
+    /// The process that holds every matching flow, or accepts it, where the filter fixes one.
     #[must_use]
     pub fn fixed_pid(&self) -> Option<u32> {
         self.root.conjuncts().iter().find_map(|expr| match expr {
@@ -246,9 +246,7 @@ impl Test {
             }
             Self::Address(side, address) => side.any(sample, |end| address.contains(end)),
             Self::Pid(pid, serving) => {
-                owners.iter().any(|owner| owner.pid() == *pid)
-                    || serving.has_child(owners)
-                    || serving.accepts(sample.key.local)
+                owners.iter().any(|owner| owner.pid() == *pid) || serving.accepts(sample.key.local)
             }
             Self::Uid(uid) => sample.uid == Some(*uid),
             Self::Command(name) => owners

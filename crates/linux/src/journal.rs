@@ -159,7 +159,10 @@ impl Journal {
         match std::fs::metadata(directory.join(SUBDIRECTORY)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => {
-                let op = format!("look at the journal in {}", directory.display());
+                let op = format!(
+                    "look at the journal in {} (TCPTAILOR_STATE names another one)",
+                    directory.display()
+                );
                 Err(Error::Os { op, source })
             }
             Ok(_) => Self::open(directory).map(Some),

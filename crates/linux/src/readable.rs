@@ -6,8 +6,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Waits for this time at most until a read would return at once: with data, with the end, or with
-/// an error. A regular file is always readable.
+/// Waits for this time at most, or without end if it is longer than the kernel counts, until a read
+/// would return at once: with data, with the end, or with an error. A regular file is always
+/// readable.
 pub fn wait_readable(from: impl AsFd, time: Duration) -> bool {
     let mut polled = [PollFd::new(&from, PollFlags::IN)];
     match poll(&mut polled, Timespec::try_from(time).ok().as_ref()) {

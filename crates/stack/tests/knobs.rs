@@ -177,7 +177,8 @@ fn what_is_read_can_be_set() {
 
 /// Fields that no knob sets.
 const WITHOUT_KNOB: &[&str] = &[
-    "send.held", // of a program, which only `lab::HostSpec` has
+    "acks.follows_pace", // of a profile
+    "send.held",         // of a program, which only `lab::HostSpec` has
 ];
 
 /// Every field of the settings has a knob but for these.

@@ -737,6 +737,10 @@ fn what_an_ordinary_user_lacks_is_named() {
     let said = text(&output.stderr);
     assert!(said.contains("needs CAP_SYS_PTRACE"), "{said}");
     assert_eq!(output.status.code(), Some(4), "{said}");
+    // Nothing was made yet, and nothing is made to say so.
+    assert_eq!(nobody(&["status"]).status.code(), Some(0));
+    fs::create_dir(user.path("state")).unwrap();
+    fs::set_permissions(user.path("state"), fs::Permissions::from_mode(0o700)).unwrap();
     let output = nobody(&["status"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("TCPTAILOR_STATE"));

@@ -95,28 +95,22 @@ pub(super) const DELAYED_ACK: Site = site(
 );
 
 // Acknowledgments. Who moves the delay or its lower bound moves the others along. The longest wait
-// only cuts a delay that follows the pace of data off, as in Linux (`tcp_delack_max`).
+// does not move a delay that follows the pace of data, as in Linux (`tcp_delack_max`).
 
 pub(super) const ACK_DELAY: Site = site(
     |s| s.acks.delay.show(),
     |s, value| {
         let Acks {
             delay,
+            follows_pace,
             delay_min,
             delay_max,
             ..
         } = &mut s.acks;
-        let is_fixed = delay_min == delay_max;
         *delay = Duration::read(value)?;
-        *delay_min = if is_fixed {
-            *delay
-        } else {
-            *delay_min.min(delay)
-        };
-        *delay_max = if is_fixed {
-            *delay
-        } else {
-            *delay_max.max(delay)
+        (*delay_min, *delay_max) = match follows_pace {
+            true => (*delay_min.min(delay), *delay_max.max(delay)),
+            false => (*delay, *delay),
         };
         Ok(())
     },
@@ -137,13 +131,13 @@ pub(super) const DELACK_MAX: Site = site(
     |s, value| {
         let Acks {
             delay,
+            follows_pace,
             delay_min,
             delay_max,
             ..
         } = &mut s.acks;
-        let is_fixed = delay_min == delay_max;
         *delay_max = Duration::read(value)?;
-        if is_fixed {
+        if !*follows_pace {
             *delay = *delay.min(delay_max);
             *delay_min = *delay_min.min(delay_max);
         }

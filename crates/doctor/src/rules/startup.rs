@@ -418,10 +418,10 @@ mod tests {
             };
             let share = start.saved_by(window).as_secs_f64() / start.busy.as_secs_f64();
             let saved = 1.0 - after as f64 / before as f64;
-            assert!(
-                (saved - share).abs() < share / 4.0 + 0.02,
-                "{share}: {saved}"
-            );
+            // A quarter: what else BBR does in its start, such as pacing, is not reckoned with.
+            // With the handshake in the time the first was 0.13 too small.
+            let is_near = (saved - share).abs() < share / 4.0 + 0.02;
+            assert!(is_near, "{share}: {saved}");
         };
         check((69_754, 161, 29), [572, 361]);
         check((150_044, 120, 57), [570, 368]);

@@ -140,6 +140,19 @@ fn no_timer_keeps_acks_back_while_data_arrives() {
     }
 }
 
+/// Of a message in several segments all but the last are acknowledged at once.
+#[test]
+fn a_late_ack_of_the_last_segment_is_told_from_a_round_trip() {
+    for (most, first) in [(40, "nagle-delack-stall"), (12, "nagle-rtt-serialised")] {
+        let mut scene = named("nagle, quick ACKs");
+        scene.local = edited(&scene.local, |s| {
+            let waits = s.at.as_nanos() / 1_000_000 * 7 % most;
+            s.since_data_sent = Some(core::time::Duration::from_millis(waits));
+        });
+        assert_eq!(ids(&report(&scene))[0], first, "up to {most} ms");
+    }
+}
+
 /// Two segments in four seconds, of which one waited for the ACK of the other.
 #[test]
 fn a_control_connection_loses_no_time_to_speak_of() {

@@ -1,23 +1,19 @@
-//! What the process of a server stands for: the connections that its children hold, and those that
-//! are accepted where it listens, whoever holds them.
+//! What the process of a server stands for: the connections that are accepted where it listens,
+//! whoever holds them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-
-use doctor::SocketOwner;
 
 use crate::error::Result;
 use crate::netns::NetnsHandle;
 use crate::process::SocketOwners;
 use crate::sock_diag::{SockDiag, accepts, preference};
-use crate::supervise::descendants;
 
 /// Connections that belong to a process that listens although others hold them: its workers, a
-/// process for each connection, or those that share its address (`SO_REUSEPORT`). What a program
-/// has started that listens nowhere has work of its own.
+/// process for each connection, or those that share its address (`SO_REUSEPORT`). What its children
+/// connect to is their own work: the children of an `sshd` are all that its users run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Serving {
-    children: BTreeSet<u32>,
     /// All that listens on its ports.
     listeners: Vec<Listening>,
 }
@@ -29,7 +25,7 @@ struct Listening {
 }
 
 impl Serving {
-    /// That of this process, as it is now.
+    /// That of this process, by where it listens now.
     ///
     /// # Errors
     /// Where the listeners of the namespace cannot be listed.
@@ -44,14 +40,7 @@ impl Serving {
         let own = listeners.iter().filter(|listening| listening.is_its_own);
         let ports: BTreeSet<u16> = own.map(|listening| listening.at.port()).collect();
         listeners.retain(|listening| ports.contains(&listening.at.port()));
-        let children = match listeners.is_empty() {
-            true => BTreeSet::new(),
-            false => descendants(pid),
-        };
-        Ok(Self {
-            children,
-            listeners,
-        })
+        Ok(Self { listeners })
     }
 
     /// Whether the process listens nowhere.
@@ -73,12 +62,6 @@ impl Serving {
         here.into_iter()
             .any(|listening| listening.is_its_own && Some(rank(listening)) == first)
     }
-
-    pub(super) fn has_child(&self, owners: &[SocketOwner]) -> bool {
-        owners
-            .iter()
-            .any(|owner| self.children.contains(&owner.pid()))
-    }
 }
 
 #[cfg(test)]
@@ -88,7 +71,6 @@ mod tests {
     #[test]
     fn the_listener_of_the_address_itself_accepts() {
         let serving = |listeners: &[(&str, bool)]| Serving {
-            children: BTreeSet::new(),
             listeners: listeners
                 .iter()
                 .map(|(at, is_its_own)| Listening {

@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn what_children_hold_is_of_a_process_that_listens() {
+fn what_is_accepted_where_a_process_listens_is_its_own() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("bound").to_string();
     let (pid, own_netns) = (

@@ -131,9 +131,13 @@ pub(super) fn read_head(heard: &[u8]) -> Read<'_> {
 
 /// The path of a target, in the form of proxies too (RFC 9112 section 3.2.2).
 fn path_of(target: &str) -> &str {
-    let path = match target.strip_prefix("http://") {
-        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => target,
+    const SCHEME: &str = "http://";
+    let begin = target.get(..SCHEME.len());
+    let path = match begin.is_some_and(|begin| begin.eq_ignore_ascii_case(SCHEME)) {
+        true => target[SCHEME.len()..]
+            .find('/')
+            .map_or("/", |at| &target[SCHEME.len() + at..]),
+        false => target,
     };
     path.split('?').next().unwrap_or_default()
 }
@@ -157,7 +161,7 @@ mod tests {
             "GET http://host:9917/metrics?a HTTP/1.1\r\n\r\n",
             Read::Get("/metrics"),
         );
-        check("GET http://host HTTP/1.1\r\n\r\n", Read::Get("/"));
+        check("GET HTTP://host HTTP/1.1\r\n\r\n", Read::Get("/"));
         check("", Read::Incomplete);
         check("GET", Read::Incomplete);
         check("GET / HTTP/1.1\r\nHost: x\r\n", Read::Incomplete);

@@ -84,7 +84,8 @@ unsafe fn keep(listener: i32, parent: i32, received: &SharedNumber) -> ! {
             }
         }
     }
-    // A call that was received and not answered is not to be had again.
+    // A call that was received and not answered is not to be had again. Of the very first one the
+    // number is not known for a moment.
     let last = received.get();
     if last != 0 {
         for ahead in 0..CALLS_AHEAD {

@@ -119,7 +119,8 @@ pub struct HostSettings {
     /// [`Packet::not_before`](crate::Packet::not_before) set; zero: the stack itself waits.
     pub pacing_horizon: Duration,
     /// Most connections and listeners; connections in TIME-WAIT have a bound of their own. Those
-    /// that are half open take half of it: then SYN cookies begin, where a listener has them.
+    /// that are half open take half of what the others leave: then SYN cookies begin, where a
+    /// listener has them.
     pub connections_max: u32,
     /// Most connections in TIME-WAIT; one more is closed at once, and its ports may be used again
     /// (Linux `net.ipv4.tcp_max_tw_buckets`).

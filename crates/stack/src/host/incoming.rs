@@ -241,11 +241,13 @@ impl Host {
         self.occupied() < self.shared.system.connections_max as usize
     }
 
-    /// Whether half-open connections have half of all places: SYNs from made-up addresses, which
-    /// cost nothing, could take all of them on a host with fewer places than its backlogs have.
+    /// Whether half-open connections have half of the places that the others leave: SYNs from
+    /// made-up addresses, which cost nothing, could take all of them on a host with fewer places
+    /// than its backlogs have.
     fn is_crowded(&self) -> bool {
-        let half = (self.shared.system.connections_max / 2) as usize;
-        if self.occupied() <= half {
+        let (occupied, most) = (self.occupied(), self.shared.system.connections_max as usize);
+        // Fewer cannot have as many half-open ones among them.
+        if occupied * 2 < most {
             return false;
         }
         let listeners = self.listeners.values();
@@ -253,7 +255,8 @@ impl Host {
             let id = self.sockets.id_at(index);
             Some(self.sockets.look_at_listener(id)?.half_open as usize)
         });
-        half_open.sum::<usize>() >= half
+        let half_open: usize = half_open.sum();
+        half_open * 2 >= most.saturating_sub(occupied - half_open)
     }
 
     /// Places that connections and listeners have; what waits in TIME-WAIT has its own.

@@ -133,12 +133,13 @@ const fn acks(version: LinuxVersion) -> Acks {
     Acks {
         every: AckEvery::MoreThanSegments(1), // rule 8.3.1
         delay: millis(40),                    // rule 8.2.2: ato starts at HZ/25
-        delay_min: millis(40),                // rule 8.1: HZ/25
-        delay_max: millis(200),               // rule 8.1: HZ/5
-        timer_tick: Duration::ZERO,           // the host's tick (rule 2.1)
-        quick_max: 16,                        // rule 8.1
-        pingpong_threshold: 1,                // net.ipv4.tcp_pingpong_thresh (rule 8.6)
-        on_read: true,                        // rule 8.5
+        follows_pace: true,
+        delay_min: millis(40),      // rule 8.1: HZ/25
+        delay_max: millis(200),     // rule 8.1: HZ/5
+        timer_tick: Duration::ZERO, // the host's tick (rule 2.1)
+        quick_max: 16,              // rule 8.1
+        pingpong_threshold: 1,      // net.ipv4.tcp_pingpong_thresh (rule 8.6)
+        on_read: true,              // rule 8.5
         always_quick: false,
         compress: Some(SackCompression {
             delay_max: millis(1), // net.ipv4.tcp_comp_sack_delay_ns

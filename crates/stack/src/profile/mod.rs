@@ -135,6 +135,7 @@ const fn acks_after(delay: Duration) -> Acks {
     Acks {
         every: AckEvery::Packets(2), // RFC 1122 section 4.2.3.2
         delay,
+        follows_pace: false,
         delay_min: delay,
         delay_max: delay,
         timer_tick: Duration::ZERO,

@@ -130,7 +130,7 @@ impl DelayedAck {
     }
 
     fn is_fixed(&self) -> bool {
-        self.settings.acks.delay_min == self.settings.acks.delay_max
+        !self.settings.acks.follows_pace
     }
 
     /// Data arrived in order (rule 8.2; Linux `tcp_event_data_recv`). `first_quick`: how many full

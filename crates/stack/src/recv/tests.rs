@@ -52,6 +52,7 @@ fn bsd(buffer: u32, every: u32, timer: Duration, timer_tick: Duration) -> Socket
     settings.acks = Acks {
         every: AckEvery::Packets(every),
         delay: timer,
+        follows_pace: false,
         delay_min: timer,
         delay_max: timer,
         timer_tick,

@@ -100,6 +100,29 @@ fn cookies_let_an_honest_peer_through_to_a_host_with_few_places() {
     assert_eq!(bench.host.counters().too_many_connections, 0);
 }
 
+/// The same where ordinary connections have taken more than half of the places.
+#[test]
+fn cookies_let_an_honest_peer_through_to_a_busy_host_with_few_places() {
+    let mut profile = profile::linux_6_18();
+    profile.system.connections_max = 16;
+    let mut bench = Bench::new(&profile);
+    let listener = bench.listen_with(&profile, 4096, true);
+    let mut connect = |bench: &mut Bench, port| {
+        let mut peer = Peer::with_clock(port, 77);
+        peer.half_open(bench, with_mss(1460));
+        bench.send(peer.segment(ACK, b"hello"));
+        bench.host.accept(bench.now, listener)
+    };
+    for port in 4000..4009 {
+        assert!(connect(&mut bench, port).is_some());
+    }
+    for port in 10_000..11_000 {
+        bench.send(Peer::new(port).syn(with_mss(1460)));
+    }
+    assert!(connect(&mut bench, 5000).is_some());
+    assert_eq!(bench.host.counters().too_many_connections, 0);
+}
+
 /// RFC 879, CVE-2019-11479: a peer that announces an MSS of 1 gets segments that are worth it, and
 /// thousands of them SACKed in turn cost what they cost once.
 #[test]

@@ -186,7 +186,10 @@ fn command(needs: &Needs, machine: &Capabilities) -> CommandRow {
         return CommandRow {
             commands: needs.commands,
             works: works.max(Works::Partly),
-            without: Some("much reads /proc, which is not mounted"),
+            without: Some(match works {
+                Works::No => needs.without,
+                _ => "most commands read /proc, which is not mounted",
+            }),
         };
     }
     CommandRow {

@@ -76,7 +76,8 @@ pub(crate) struct Args {
     /// TCP implementation at both ends of the lab path.
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: EngineChoice,
-    /// Fit the open connections of this process.
+    /// Fit the open connections of this process, and those accepted where it listens, whichever
+    /// process holds them: changes of sockets reach its workers, too.
     #[arg(short, long, value_name = "PID")]
     #[arg(value_parser = super::watching::process_number)]
     pid: Option<u32>,

@@ -78,8 +78,9 @@ pub(crate) struct Watched {
     /// Only connections that match.
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
-    /// Only connections of this process, in its network namespace; where it listens, those of its
-    /// children too, and all that are accepted there.
+    /// Only connections of this process, in its network namespace, and those accepted where it
+    /// listens, whichever process holds them; the filter `pid = PID` is for one process alone.
+    /// Of a file: those that it holds.
     #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
     #[arg(value_parser = process_number)]
     pub(crate) pid: Option<u32>,
@@ -207,7 +208,7 @@ pub(crate) fn check_max_time(time: Duration) -> Result<(), Problem> {
     }
 }
 
-/// The filter of the command line; `--pid` is one more test.
+/// The filter of the command line; `--pid` is one more test: of who holds a connection.
 pub(crate) fn parse_filter(words: &[String], pid: Option<u32>) -> Result<Filter, Problem> {
     let test = words.join(" ");
     let text = match pid {

@@ -80,11 +80,17 @@ fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
     let Ok(meta) = std::fs::metadata(path) else {
         return Ok(());
     };
-    let mut start = Vec::new();
     // One that cannot be read is not looked at; whether it can be written is another question.
-    if let (true, Ok(file)) = (meta.is_file(), File::open(path)) {
-        let _ = file.take(MARK_WITHIN).read_to_end(&mut start);
+    match File::open(path) {
+        Ok(file) if meta.is_file() => check_mark(&file, path, mark),
+        _ => Ok(()),
     }
+}
+
+/// The same of a regular file that is open.
+fn check_mark(file: &File, path: &Path, mark: &str) -> Result<(), String> {
+    let mut start = Vec::new();
+    let _ = file.take(MARK_WITHIN).read_to_end(&mut start);
     match start.is_empty() || String::from_utf8_lossy(&start).contains(mark) {
         true => Ok(()),
         false => Err(format!(
@@ -185,10 +191,12 @@ pub(crate) fn check_page(path: Option<&Path>) -> Result<(), Problem> {
     let Some(path) = path else {
         return Ok(());
     };
-    if let Err(what) = check_replaceable(path, page::MARK) {
-        return Err(Problem::usage(what).hint("Name another file."));
-    }
+    check_replaceable(path, page::MARK).map_err(another_file)?;
     check_writable(path)
+}
+
+fn another_file(what: String) -> Problem {
+    Problem::usage(what).hint("Name another file.")
 }
 
 /// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
@@ -198,7 +206,6 @@ pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
         Err(error) if !path.exists() || error.is::<Problem>() => Err(error),
         Err(_) => {
             let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            check_replaceable(&target, page::MARK).map_err(Problem::usage)?;
             write_over(&target, page)
         }
         Ok(()) => Ok(()),
@@ -212,16 +219,27 @@ pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // In a directory that others may write to, a link may have been put there since it was looked
     // at, to any file of this user.
-    check_replaceable(&target, page::MARK).map_err(Problem::usage)?;
+    check_replaceable(&target, page::MARK).map_err(another_file)?;
     match target.exists() && !target.is_file() {
         true => write_over(&target, page),
         false => replace(&target, page.as_bytes()),
     }
 }
 
-/// Writes into what is there, which is no link any more.
+/// Writes into what is there: a page of ours, a device or a pipe. It is looked at once it is open,
+/// since another file may have taken its place before.
 fn write_over(target: &Path, page: &str) -> anyhow::Result<()> {
-    fs::write(target, page).with_context(|| format!("writing {}", target.display()))
+    let writing = || format!("writing {}", target.display());
+    let is_plain = target.is_file();
+    let opened = OpenOptions::new().read(is_plain).write(true).open(target);
+    let mut file = opened.with_context(writing)?;
+    if file.metadata().with_context(writing)?.is_file() {
+        check_mark(&file, target, page::MARK).map_err(another_file)?;
+        file.rewind()
+            .and_then(|()| file.set_len(0))
+            .with_context(writing)?;
+    }
+    file.write_all(page.as_bytes()).with_context(writing)
 }
 
 #[cfg(test)]

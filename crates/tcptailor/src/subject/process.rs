@@ -145,11 +145,11 @@ impl Subject for ProcessSubject<'_> {
         listeners.retain(|listener| linux::accepts(listener.key.local.ip(), accepted));
         // The kernel prefers the one of the address itself.
         listeners.sort_by_key(|listener| listener.key.local.ip().is_unspecified());
-        let on_socket = |sample: FlowSample| {
+        let on_socket = |sample: &FlowSample, pid: u32| {
             Some(Change {
                 target: Target::Socket {
                     netns: netns.clone(),
-                    pid: *pid,
+                    pid,
                     cookie: sample.cookie?,
                     key: sample.key,
                 },
@@ -157,18 +157,21 @@ impl Subject for ProcessSubject<'_> {
             })
         };
         // Another process may listen on the same port: at another address, by SO_REUSEPORT, or for
-        // this one, to which it hands connections on. What it does for others is not to change.
-        // Nor is there a change where new connections have the value already.
+        // this one, to which it hands connections on. A listener that neither it nor the process
+        // that was asked for holds is not to change, nor one that has the value already.
         let own = |change: &Change| {
             Setting::open(&change.target, &change.knob).is_ok_and(|setting| {
                 let differs = || setting.read().is_ok_and(|now| !now.is_exactly(&change.to));
                 setting.is_of_named_process() && differs()
             })
         };
+        let holders = [*pid, self.pid];
         let mut found: Vec<Change> = listeners
-            .into_iter()
-            .filter_map(on_socket)
-            .filter(own)
+            .iter()
+            .filter_map(|listener| {
+                let changes = holders.iter().filter_map(|pid| on_socket(listener, *pid));
+                changes.into_iter().find(own)
+            })
             .collect();
         let address = |change: &Change| match &change.target {
             Target::Socket { key, .. } => Some(key.local),

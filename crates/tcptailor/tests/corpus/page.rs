@@ -29,7 +29,7 @@ out. So were those of ACKs that are kept back before a small window, on 2026-11-
 of which no recording is kept.)
 
 What counts most is the first answer, for programs and paths with which no rule was made. In the
-last such round (`corpus/unfamiliar.py`, labelled before it was run), 70 of 75 recordings of 39
+last such round (`corpus/tables/unfamiliar.py`, labelled before it was run), 70 of 75 recordings of 39
 situations were right, with three labels found doubtful since, and 28 of 31 recordings of 16 harder
 ones; after rules were fixed on these, 19 of 20 of ten fresh ones (17 by the rules before).
 

@@ -85,7 +85,7 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
         return match args.id {
             None => finish("rollback", Vec::new(), nothing, output),
             Some(id) => Err(Problem::failed(format!(
-                "transaction `{id}` does not exist; there is no journal"
+                "transaction `{id}` does not exist; `tcptailor status` lists them"
             ))
             .into()),
         };
