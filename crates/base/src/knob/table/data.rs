@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Knob] = &[
         micros(0, 10 * SECOND),
         ACK_DELAY_MIN,
         "Least delay of an ACK while the delay follows the gaps between segments; delack_max is \
-         the largest.",
+         the longest that an ACK waits.",
         "tcp_event_data_recv; tcp_send_delayed_ack",
     ),
     number(
