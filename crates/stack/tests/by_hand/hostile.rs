@@ -107,7 +107,7 @@ fn cookies_let_an_honest_peer_through_to_a_busy_host_with_few_places() {
     profile.system.connections_max = 16;
     let mut bench = Bench::new(&profile);
     let listener = bench.listen_with(&profile, 4096, true);
-    let mut connect = |bench: &mut Bench, port| {
+    let connect = |bench: &mut Bench, port| {
         let mut peer = Peer::with_clock(port, 77);
         peer.half_open(bench, with_mss(1460));
         bench.send(peer.segment(ACK, b"hello"));
