@@ -91,7 +91,7 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
         busy,
         mss,
         min_rtt,
-        first: _,
+        ..
     } = median;
     let (least, most) = PROPOSED_INITIAL_WINDOW;
     let window = (best.bdp_bytes(min_rtt) / mss / 2).clamp(least, most);
