@@ -1,5 +1,5 @@
-//! Replays the corpus of a fuzz target, for the tests of the crate that it is about: what once broke
-//! something must not break it again.
+//! Replays the corpus of a fuzz target, for the tests of the crate that it is about: what once
+//! broke something must not break it again.
 
 use std::fs;
 use std::path::Path;

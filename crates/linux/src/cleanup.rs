@@ -43,7 +43,7 @@ pub fn scratch_prefix() -> Result<String> {
 pub fn remove_leftovers() -> Result<Vec<String>> {
     let names = |_: &str, _: &Path| true;
     let mut removed = remove_leftovers_in(Path::new(NAMED_DIR), names, lab_netns::remove_mount)?;
-    // All users may make directories of any name there.
+    // Anybody may make directories of any name there.
     let temporary = std::env::temp_dir();
     removed.extend(remove_leftovers_in(&temporary, is_own_scratch, |path| {
         fs::remove_dir_all(path).map_err(Error::os(format!("remove {}", path.display())))

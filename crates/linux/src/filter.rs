@@ -114,7 +114,7 @@ impl Filter {
         self
     }
 
-    /// Whether this flow is selected, whichever process holds it.
+    /// Whether this flow is meant whoever holds it.
     #[must_use]
     pub fn matches_of_anybody(&self, sample: &FlowSample) -> bool {
         self.root.conjuncts().iter().all(|part| match part {

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server of a few pages, for metrics collectors: only `GET`, on one thread, in bounded
+//! A few pages over HTTP/1.1, for who collects metrics: a `GET` each, on one thread, in bounded
 //! memory and time whatever clients do.
 //!
 //! Never reads a body, keeps a connection open, or looks at a header: a request is its first line.

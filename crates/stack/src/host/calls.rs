@@ -317,8 +317,8 @@ impl Host {
         self.sockets.remove(id);
     }
 
-    /// Sets a knob of [`base::KNOBS`] on an open connection, or on a listener for the connections to
-    /// come.
+    /// Sets a knob of [`base::KNOBS`] on an open connection, or on a listener for its future
+    /// connections.
     ///
     /// # Errors
     /// [`KnobError`]: no such knob, none of this stack's, or a value out of its range.
