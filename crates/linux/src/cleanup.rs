@@ -1,4 +1,4 @@
-//! Taking away what lab paths leave: on exit, on Ctrl-C, and after `kill -9` at the next start.
+//! Removes leftovers of lab paths: on exit, on Ctrl-C, and after `kill -9` at the next start.
 //!
 //! TUN devices end with their descriptors and veth pairs with their namespaces, so that the names
 //! of namespaces and the scratch directories of labs are all that can stay. Both are named after
@@ -34,8 +34,8 @@ pub fn scratch_prefix() -> Result<String> {
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
 /// returns them. Call it at the start of whatever makes paths. What other users left stays: it is
-/// theirs to remove. So does a name that the kernel does not let go because somebody mounted over
-/// its directory: it is in nobody's way.
+/// theirs to remove. So does a name that the kernel does not release because its directory was
+/// mounted over: it does no harm.
 ///
 /// # Errors
 /// Where a directory cannot be listed, or a leftover of ours cannot be removed; those before it are
@@ -52,7 +52,7 @@ pub fn remove_leftovers() -> Result<Vec<String>> {
 }
 
 /// Whether a leftover in a directory that all users share is a scratch directory and ours: a real
-/// directory of our own, which nobody else can put in the place of another.
+/// directory of our own, which no other user can substitute.
 fn is_own_scratch(name: &str, path: &Path) -> bool {
     let is_scratch = name
         .splitn(4, '-')
@@ -115,7 +115,7 @@ mod tests {
         let remove = lab_netns::remove_mount;
         let removed = remove_leftovers_in(directory.path(), all, remove).expect("no failure");
         if removed.is_empty() {
-            // What may not be unmounted is left to whoever may.
+            // What we may not unmount is left to a user who may.
             return crate::asking::skip("unmounting needs CAP_SYS_ADMIN");
         }
         assert_eq!(removed, dead);

@@ -1,5 +1,5 @@
-//! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
-//! clock or touches a file descriptor.
+//! Access to the real system: every system call of tcptailor. The only crate that holds `unsafe`,
+//! reads a clock or touches a file descriptor.
 
 #[cfg(test)]
 extern crate self as linux;
@@ -83,7 +83,8 @@ pub use state::State;
 pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{
-    AnnouncedSockets, KnownOwners, Onlooker, Tracks, WatchProgress, WatchRequest, watch, watch_by,
+    AnnouncedSockets, KnownOwners, Tracks, WatchObserver, WatchProgress, WatchRequest, watch,
+    watch_by,
 };
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,

@@ -33,8 +33,8 @@ use crate::sock_diag::{ScanRequest, SockDiag};
 use closing::Closing;
 use families::Families;
 use followed::Followed;
-use onlooker::Bystander;
-pub use onlooker::{Onlooker, Tracks, WatchProgress};
+use onlooker::ProgressOnly;
+pub use onlooker::{Tracks, WatchObserver, WatchProgress};
 pub use owner_book::KnownOwners;
 use owner_book::{Known, OwnerBook, Pace};
 
@@ -87,9 +87,9 @@ pub struct WatchRequest<'a> {
     /// About as many samples are kept at most, of all flows together (a sample has about 100 bytes
     /// where the connection does something).
     pub samples_max: usize,
-    /// Set by somebody else to end early; what was seen until then is returned.
+    /// Set it from another thread to end early; what was seen until then is returned.
     pub stop: Option<&'a AtomicBool>,
-    /// Nobody knows when that will be: the duration is a bound. Looks are spaced as if it took as
+    /// When that will be is unknown: the duration is a bound. Samples are spaced as if it took as
     /// long again as it has taken so far.
     pub open_end: bool,
     /// Source of socket owners known before any scan.
@@ -149,21 +149,21 @@ impl WatchRequest<'_> {
 /// # Errors
 /// [`Error::NotFound`] where the filter names a process that does not exist, [`Error::Permission`]
 /// where the namespace may not be entered, and whatever `sock_diag` and `/proc` refuse. A flow or a
-/// process that ends meanwhile is no error.
+/// process that ends meanwhile is not an error.
 pub fn watch(
     request: &WatchRequest<'_>,
     progress: &mut (dyn FnMut(WatchProgress) + Send),
 ) -> Result<Recording> {
-    watch_by(request, &mut Bystander(progress))
+    watch_by(request, &mut ProgressOnly(progress))
 }
 
-/// The same with somebody who is told of each look.
+/// The same, reporting each sample.
 ///
 /// # Errors
 /// As [`watch`].
 pub fn watch_by(
     request: &WatchRequest<'_>,
-    onlooker: &mut (dyn Onlooker + Send),
+    onlooker: &mut (dyn WatchObserver + Send),
 ) -> Result<Recording> {
     match request.netns {
         None => watch_here(request, onlooker),
@@ -173,7 +173,7 @@ pub fn watch_by(
 
 fn watch_here(
     request: &WatchRequest<'_>,
-    onlooker: &mut (dyn Onlooker + Send),
+    onlooker: &mut (dyn WatchObserver + Send),
 ) -> Result<Recording> {
     let mut watcher = Watcher::open(request, onlooker)?;
     let mut next_look = watcher.began;
@@ -208,7 +208,7 @@ fn watch_here(
 
 struct Watcher<'a> {
     request: &'a WatchRequest<'a>,
-    onlooker: &'a mut (dyn Onlooker + Send),
+    onlooker: &'a mut (dyn WatchObserver + Send),
     filter: Filter,
     scan: ScanRequest,
     diag: SockDiag,
@@ -257,7 +257,7 @@ fn part_of(key: FlowKey, parts: u32) -> u32 {
 impl<'a> Watcher<'a> {
     fn open(
         request: &'a WatchRequest<'a>,
-        onlooker: &'a mut (dyn Onlooker + Send),
+        onlooker: &'a mut (dyn WatchObserver + Send),
     ) -> Result<Self> {
         let mut filter = request.filter.clone();
         filter.resolve_cgroups(&cgroup_id);

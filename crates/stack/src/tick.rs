@@ -1,7 +1,7 @@
 //! Timer granularity: timers fire on ticks, as in kernels.
 //!
 //! Decides the moment at which a timer runs from the moment at which it is armed and its delay. It
-//! keeps no timers: the connection holds deadlines, this says what they are rounded to.
+//! keeps no timers: the connection holds deadlines, this rounds them.
 
 use core::time::Duration;
 

@@ -58,8 +58,8 @@ pub(crate) fn install() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives the signals to somebody else from now on, for a command that ends when another program
-/// does: none of them ends this program by itself any more.
+/// Hands the signals over from now on, for a command that ends when another program does: none of
+/// them ends this program by itself any more.
 pub(crate) fn hand_over(to: impl Fn(i32) + Send + 'static) {
     *handler() = Some(Box::new(to));
 }

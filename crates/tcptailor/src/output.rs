@@ -35,7 +35,7 @@ const WORD_COLUMNS_MAX: usize = 20;
 /// A narrower terminal wraps lines itself.
 const COLUMNS_MIN: u16 = 20;
 
-/// Whoever read stdout went away: nobody is left to be told.
+/// The reader of stdout is gone: there is nothing to report to.
 #[derive(Debug)]
 pub(crate) struct ReaderLeft;
 
@@ -142,7 +142,7 @@ impl Output {
         match (file, self.is_json()) {
             (None, true) => self.report(name, body, human),
             (None, false) => {
-                // Nobody can be told that stderr is gone.
+                // That stderr is gone cannot be reported.
                 let _ = write_lines(&mut anstream::stderr().lock(), &visible(&human()));
                 Ok(())
             }
@@ -186,7 +186,7 @@ impl Output {
     /// Tells something beside the result, on stderr.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.is_quiet() {
-            // A note that nobody can read is no reason to fail.
+            // An unreadable note is not a reason to fail.
             let _ = writeln!(anstream::stderr(), "{}", visible(&text.to_string()));
         }
     }

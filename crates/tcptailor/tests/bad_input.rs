@@ -290,7 +290,7 @@ fn every_help_has_examples() {
     }
 }
 
-/// A program that is under way.
+/// A running program.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -384,7 +384,7 @@ fn an_interrupted_bench_says_so_in_the_form_asked_for() {
     assert_eq!(document["error"]["code"], "interrupted");
 }
 
-/// A stopped process is a host that still acknowledges and says nothing: harder to notice than one
+/// A stopped process is a host that still acknowledges but is silent: harder to notice than one
 /// that is gone. What was seen of it must not be taken for a measurement.
 #[test]
 fn a_server_that_falls_silent_is_no_healthy_server() {
@@ -744,7 +744,7 @@ fn what_an_ordinary_user_lacks_is_named() {
     let output = nobody(&["status"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("TCPTAILOR_STATE"));
-    // The lab works for everybody, on one TCP or the other.
+    // The lab works for all users, on one TCP or the other.
     let fit = |engine| {
         let args = ["fit", "--lab", "nagle", "-t", "1s", "-n", "--json"];
         let output = nobody(&[&args[..], &["--engine", engine]].concat());

@@ -1,4 +1,4 @@
-//! Small pieces that wait: Nagle's algorithm, delayed ACKs, a cork.
+//! Small segments that wait: Nagle's algorithm, delayed ACKs, a cork.
 //!
 //! RFC 896 holds a partial segment while earlier data is unacknowledged; Linux (`tcp_nagle_check`,
 //! Minshall's variant) while an earlier *small* segment is. RFC 1122 section 4.2.3.2 lets the
@@ -58,7 +58,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     let share = of_round_trips(SERIALISED_SHARE)
         .or_else(|| stall_share(view, SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))
         .or_else(|| of_round_trips(STEADY_SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))?;
-    // Without answers nobody waits: the pieces of a stream are only gathered.
+    // Without answers nothing waits: the small segments of a stream are only joined.
     if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
     }
@@ -144,8 +144,8 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     if held < enough || pauses < CORK_PAUSES {
         return None;
     }
-    // A stream that somebody else slows down (a rate limit, a busy program) leaves its last partial
-    // segment behind each time, and nobody waits for that.
+    // A stream that is slowed down elsewhere (a rate limit, a busy program) leaves a last partial
+    // segment each time, and nothing waits for that.
     let per_pause = sender.counted(|s| s.bytes_acked)? / pauses as u64;
     if per_pause > CORK_SEGMENTS * u64::from(sender.mss_bytes()?) {
         return None;

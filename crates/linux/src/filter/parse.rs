@@ -89,7 +89,7 @@ const STATES: [(&str, &[TcpState]); 14] = {
     ]
 };
 
-/// Why a text is no filter.
+/// Why a text is not a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// Column, in characters from 1.

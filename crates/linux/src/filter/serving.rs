@@ -1,5 +1,5 @@
-//! What the process of a server stands for: the connections that are accepted where it listens,
-//! whoever holds them.
+//! Connections of a server process: those that are accepted where it listens, whichever process
+//! holds them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -47,8 +47,8 @@ impl Running {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
-        let patience = Some(Duration::from_secs(60));
-        stream.set_read_timeout(patience).expect("a socket");
+        let timeout = Some(Duration::from_secs(60));
+        stream.set_read_timeout(timeout).expect("a socket");
         stream
     }
 

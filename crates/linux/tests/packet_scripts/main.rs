@@ -3,10 +3,10 @@
 //! skipped, and fails instead where `REQUIRE_KERNEL` is set.
 //!
 //! A script must hold in its first two tries, or in three of four. A try during which a processor
-//! was away says nothing of the kernel, whatever came of it, and does not count. What fails beside
-//! the other scripts, which keep the kernel's timers waiting too, is judged anew beside few, and
-//! then alone. `PACKET_SCRIPT=nagle/` runs those with that in their path, and prints how each did.
-//! `walks` has scripts that are drawn.
+//! was away is not a result, whatever came of it, and is repeated. What fails beside the other
+//! scripts, which keep the kernel's timers waiting too, is judged anew beside few, and then alone.
+//! `PACKET_SCRIPT=nagle/` runs those with that in their path, and prints how each did. `walks` has
+//! scripts that are drawn.
 
 #[path = "../asking/mod.rs"]
 mod asking;

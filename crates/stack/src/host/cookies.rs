@@ -1,5 +1,5 @@
-//! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
-//! in the number and in the timestamp of the answer.
+//! Stateless handshakes (SYN cookies, RFC 4987 section 3.6): everything known from the SYN is in
+//! the sequence number and the timestamp of the SYN-ACK.
 
 use alloc::boxed::Box;
 use core::net::SocketAddr;
@@ -25,7 +25,7 @@ fn linux_mss(mss: u16) -> u16 {
 }
 
 impl Host {
-    /// Answers a SYN and keeps nothing.
+    /// Answers a SYN without keeping state.
     pub(super) fn send_cookie(
         &mut self,
         now: Instant,
@@ -92,7 +92,7 @@ impl Host {
         self.shared.transmit(now, None, Box::new(packet));
     }
 
-    /// An ACK for a listener: the answer to a cookie, or nothing that we know of.
+    /// An ACK for a listener: the answer to a cookie, or invalid.
     pub(super) fn handle_cookie(
         &mut self,
         now: Instant,
@@ -118,7 +118,7 @@ impl Host {
             return;
         };
         if is_full {
-            // The peer asks again with its data, and by then somebody may have accepted.
+            // The peer retransmits its data, and by then a place in the accept queue may be free.
             self.shared.counters.accept_overflows += 1;
             return;
         }

@@ -1,8 +1,8 @@
 //! Round-trip times and the retransmission timeout.
 //!
-//! Decides how long to wait for an ACK, from the samples that the ACKs gave. Which sample may be
-//! taken (Karn) is decided by whoever processes the ACK. Samples are kept in microseconds, as
-//! Linux keeps them, so that its test vectors hold to the last digit.
+//! Decides how long to wait for an ACK, from the samples that the ACKs gave. The caller decides
+//! which samples may be taken (Karn's algorithm). They are kept in microseconds, as in Linux, so
+//! that its test vectors hold to the last digit.
 //!
 //! Reading list: RFC 6298; Linux `tcp_rtt_estimator`, `tcp_update_rtt_min`.
 

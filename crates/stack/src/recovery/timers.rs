@@ -37,7 +37,7 @@ impl LossRecovery {
         self.holds_retransmissions = false;
         self.awaits_reneged = false;
         self.enter_loss(now);
-        self.probe.high = Mark::NONE;
+        self.probe.end = Mark::NONE;
         self.forces_retransmission = true;
         self.owes_timed_out = true;
         self.timeouts = self.timeouts.saturating_add(1);
@@ -60,7 +60,7 @@ impl LossRecovery {
         }
     }
 
-    /// The last timeout does not count against the peer, which answers from behind a shut window.
+    /// The last timeout does not count against the peer: it answers, with a zero window.
     pub(crate) fn forgive_timeout(&mut self) {
         self.timeouts = self.timeouts.saturating_sub(1);
         if let Some(stats) = self.stats.as_mut() {
@@ -77,7 +77,7 @@ impl LossRecovery {
         let is_first_of_window = matches!(
             self.state,
             CongestionState::Open | CongestionState::Disorder
-        ) || self.high <= self.board.una()
+        ) || self.recovery_point <= self.board.una()
             || (self.state == CongestionState::Loss && self.timeouts == 0);
         if is_first_of_window {
             self.prior_ssthresh = self.current_ssthresh();
@@ -98,7 +98,7 @@ impl LossRecovery {
         }
         self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
-        self.high = self.board.next();
+        self.recovery_point = self.board.next();
         self.owes_cwr = true;
     }
 
@@ -119,7 +119,8 @@ impl LossRecovery {
             .mark_all_lost(|sent| knows_time && sent + rtt > now);
     }
 
-    /// RACK's reordering window ended: what was overtaken and did not come is lost.
+    /// RACK's reordering window ended: what was sent before delivered data and did not arrive is
+    /// lost.
     pub(crate) fn on_reorder_timeout(&mut self, now: Instant) {
         self.timer = None;
         if self.board.packets_out() == 0 {
@@ -149,7 +150,7 @@ impl LossRecovery {
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, segment: u32) -> Probe {
         self.timer = None;
         self.arm_retransmit_for_head(now);
-        if self.probe.high.is_set() {
+        if self.probe.end.is_set() {
             return Probe::None;
         }
         let Some((start, end)) = self.board.last_segment(segment) else {
@@ -162,7 +163,7 @@ impl LossRecovery {
     /// The probe left: the full timeout begins anew.
     pub(super) fn on_probe_sent(&mut self, now: Instant, is_retransmit: bool) {
         self.probe.is_due = false;
-        self.probe.high = Mark::at(self.board.next());
+        self.probe.end = Mark::at(self.board.next());
         self.probe.is_retransmit = is_retransmit;
         self.stats.make().tlps += 1;
         self.timer = None;

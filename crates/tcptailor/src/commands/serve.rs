@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let stopper = serve.stopper();
     let _guard = interrupt::on_stop(move || stopper.stop());
     serve.run(args.one_off, &|event| {
-        // A reader of the log that left is no reason to end the service.
+        // The service continues if the reader of the log is gone.
         let _ = output.line(line_of(&event));
     })?;
     Ok(if interrupt::stopped() {
@@ -168,7 +168,7 @@ fn secret(args: &Args) -> anyhow::Result<Secret> {
         && !path.exists()
     {
         let key = Key::random()?;
-        // Not through a link, and for nobody else to read.
+        // Not through a link, and only readable by the owner.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let written = options

@@ -1,5 +1,5 @@
-//! Files that the user names. Of one that is read no more is taken than it may have; one that is
-//! written leaves a file of somebody else alone.
+//! Files that the user names. Of one that is read no more is taken than it may have; writing leaves
+//! foreign files alone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -31,8 +31,8 @@ pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, Problem> 
     String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{shown}: not text")))
 }
 
-/// Refuses a place that cannot be written, before anybody has waited for the result. Devices and
-/// pipes are not tried.
+/// Rejects a path that cannot be written, before the wait for the result. Devices and pipes are not
+/// tried.
 ///
 /// # Errors
 /// A directory, one that is not there, or a missing permission.
@@ -199,8 +199,8 @@ fn another_file(what: String) -> Problem {
     Problem::usage(what).hint("Name another file.")
 }
 
-/// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
-/// that is written over.
+/// Writes a page. If no file can be made beside an older one, or it is not a regular file, it is
+/// overwritten in place.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     match replace_page(path, page) {
         Err(error) if !path.exists() || error.is::<Problem>() => Err(error),
@@ -213,7 +213,7 @@ pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
 }
 
 /// Writes a page that is written time after time: whole, or the one before stays as it was. Only
-/// what is no plain file is written over.
+/// what is not a regular file is overwritten in place.
 pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
     // What a link leads to is replaced, not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -176,7 +176,7 @@ fn a_short_file_that_takes_long_to_read_is_refused() {
     assert_eq!(told, "line 12: more data than a recording may have");
 }
 
-/// Its names are those that somebody else chose.
+/// Its names are untrusted.
 #[test]
 fn names_of_a_file_stay_on_their_line() {
     let text = String::from_utf8(written()).unwrap();

@@ -200,7 +200,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             screen::render(&scenario, &cells, &ran, &document)
         })
     };
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         let page = page::render(&scenario, &cells, &ran, (&document, args.engine));
         write_page(path, &page)?;

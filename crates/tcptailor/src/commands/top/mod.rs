@@ -107,8 +107,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     top.run()
 }
 
-/// Ends the program where its loop does not: the library that waits for keys reads again and again
-/// from a terminal that is gone, and returns to nobody.
+/// Ends the program where its loop does not: the library that waits for keys reads repeatedly from
+/// a terminal that is gone, and never returns.
 fn end_without_terminal() -> anyhow::Result<()> {
     let wait = || {
         while !interrupt::stopped() {
