@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{Knob, KnobValue};
 use pyo3::prelude::*;
 use serde::Deserialize;
-use tailor::{NoPrediction, Forecast, Look, Predictions, Timing, Tries, Twin};
+use tailor::{Forecast, Look, NoPrediction, Predictions, Timing, Tries, Twin};
 
 use crate::{diagnose, request, wrong};
 
