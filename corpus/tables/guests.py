@@ -52,7 +52,7 @@ QUOTA = (("server", "mkdir cg && mount -t cgroup -o cpu none cg && mkdir cg/gues
                     "echo 8000 > cg/guests-$$/cpu.cfs_quota_us && echo $$ > cg/guests-$$/tasks && "
                     "exec nginx -p $W -c $W/guests-gzip.conf"),)
 SINK = server("socat -u TCP-LISTEN:5000,fork,reuseaddr OPEN:/dev/null")
-MPTCP = (*FILES, sysctl("server", "net.ipv4.tcp_congestion_control=cubic"))
+MPTCP = (*FILES, sysctl("server", "net.ipv4.tcp_congestion_control=reno"))
 MPTCP_SERVER = server("mptcpize run nginx -p $W -c $W/nginx.conf")
 MPTCP_GET = from_client("mptcpize run curl -so /dev/null http://$S/big")
 MARIADB = "mariadb --no-defaults --skip-ssl -h $S -u root"
@@ -132,13 +132,13 @@ SITUATIONS = [
     # Windows and buffers.
     Situation(
         "guest-kafka-consume", program="kafka", rate="100mbit", rtt="80ms", prepare=KAFKA_FORMAT,
-        server=KAFKA_FULL, settle=25, client=from_client(f"{PY} consumes $S"), warm_up=6,
+        server=KAFKA_FULL, settle=50, client=from_client(f"{PY} consumes $S"), warm_up=6,
         why="a broker of Kafka sets SO_SNDBUF to 100 KiB, the BDP is 1 MB",
         watch=both(9092, TAKES, SMALL_SNDBUF),
     ),
     Situation(
         "guest-kafka-produce", program="kafka", rate="100mbit", rtt="80ms", prepare=KAFKA_FORMAT,
-        server=KAFKA, settle=12, client=from_client(f"{PY} produces $S 0"), warm_up=8,
+        server=KAFKA, settle=25, client=from_client(f"{PY} produces $S 0"), warm_up=8,
         why="a broker of Kafka sets SO_RCVBUF to 100 KiB, the BDP is 1 MB",
         watch=both(9092, FIXED_WINDOW, fault("rcvbuf-locked")),
     ),
@@ -267,7 +267,7 @@ SITUATIONS = [
     ),
     Situation(
         "guest-kafka-polls", program="kafka", rate="50mbit", rtt="20ms", prepare=KAFKA_FORMAT,
-        server=KAFKA, settle=12, client=from_client(f"{PY} consumes $S none"), warm_up=6, look=8,
+        server=KAFKA, settle=25, client=from_client(f"{PY} consumes $S none"), warm_up=6, look=8,
         why="a consumer polls an empty topic, each 0.5 s", watch=both(9092, WAITS, WAITS),
     ),
     Situation(
@@ -279,7 +279,7 @@ SITUATIONS = [
     # The path.
     Situation(
         "guest-hunchentoot-loss", program="hunchentoot", rate="50mbit", rtt="50ms", queue="2bdp",
-        path=("--loss", "0.4%"), prepare=FILES, server=LISP, settle=5, client=DOWNLOAD, warm_up=7,
+        path=("--loss", "0.4%"), prepare=FILES, server=LISP, settle=12, client=DOWNLOAD, warm_up=7,
         look=7, why="four packets of 1000 are lost, and CUBIC gets about 8 of 50 Mbit/s",
         watch=both(8080, LOSS_SEEN, LOSS),
     ),
@@ -296,7 +296,7 @@ SITUATIONS = [
     Situation(
         "guest-mptcp-loss", program="mptcpize", rate="60mbit", rtt="50ms", queue="2bdp",
         path=("--loss", "0.4%"), prepare=MPTCP, server=MPTCP_SERVER, settle=1, client=MPTCP_GET,
-        warm_up=7, look=7, why="four packets of 1000 are lost, and CUBIC gets about 8 of 60 Mbit/s",
+        warm_up=7, look=7, why="four packets of 1000 are lost, and Reno gets about 5 of 60 Mbit/s",
         watch=both(80, LOSS_SEEN, LOSS),
     ),
     Situation(

@@ -7,8 +7,8 @@ from .commands import FILES, NGINX
 from .elsewhere import HELD_BACK
 from .further import from_client
 from .guests import (BUN, CONFIGS, DOWNLOAD, FASTCGI, FPM, INETD, KAFKA, KAFKA_FORMAT, KAFKA_FULL,
-                     KEPT_ASKS, LEECH, LISP, MPTCP, MPTCP_GET, MPTCP_SERVER, PUTS, PY, STREAM, TAKEN_ANEW, TORRENT, WEBDAV,
-                     deno)
+                     KEPT_ASKS, LEECH, LISP, MPTCP, MPTCP_GET, MPTCP_SERVER, PUTS, PY, STREAM,
+                     TAKEN_ANEW, TORRENT, WEBDAV, deno)
 from .model import *
 from .packages import SMALL_SNDBUF
 from .seeming import LOSS, PAGES, RESTARTS
@@ -31,13 +31,13 @@ TABLE = [
     )),
     (kept("server", "java", {"sndbuf-locked"}, "buf_lock", 1.8, 9), Situation(
         "guest-fit-kafka-consume", program="kafka", rate="100mbit", rtt="80ms", prepare=KAFKA_FORMAT,
-        server=KAFKA_FULL, settle=25, client=from_client(f"{PY} consumes $S"), warm_up=6, look=8,
+        server=KAFKA_FULL, settle=50, client=from_client(f"{PY} consumes $S"), warm_up=6, look=8,
         why="SO_SNDBUF is 100 KiB, the BDP is 1 MB", watch=both(9092, TAKES, SMALL_SNDBUF),
     )),
     # Set before the connection came, so that its window scale allows little more.
     (alone("server", "java", "rcvbuf-locked", ending=(*NEVER, "out-of-reach")), Situation(
         "guest-fit-kafka-produce", program="kafka", rate="100mbit", rtt="80ms", prepare=KAFKA_FORMAT,
-        server=KAFKA, settle=12, client=from_client(f"{PY} produces $S 0"), warm_up=8, look=8,
+        server=KAFKA, settle=25, client=from_client(f"{PY} produces $S 0"), warm_up=8, look=8,
         why="SO_RCVBUF is 100 KiB, the BDP is 1 MB", watch=both(9092, FIXED_WINDOW, FIXED_WINDOW),
     )),
     (kept("server", "php-fpm8.2", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 4.5), Situation(
@@ -67,7 +67,7 @@ TABLE = [
     )),
     (kept("server", "sbcl", {"random-loss"}, "congestion", 1.5, 15), Situation(
         "guest-fit-lisp-loss", program="hunchentoot", rate="50mbit", rtt="50ms", queue="2bdp",
-        path=("--loss", "0.4%"), prepare=FILES, server=LISP, settle=5, client=DOWNLOAD, warm_up=8,
+        path=("--loss", "0.4%"), prepare=FILES, server=LISP, settle=12, client=DOWNLOAD, warm_up=8,
         look=8, why="four packets of 1000 are lost, and CUBIC gets about 8 of 50 Mbit/s",
         watch=both(8080, LOSS_SEEN, LOSS),
     )),

@@ -9,6 +9,7 @@ import time
 
 def django(port, bytes):
     """Django's own server: a page of so many bytes."""
+    from django import setup
     from django.conf import settings
     from django.core.management import call_command
     from django.http import HttpResponse
@@ -21,6 +22,7 @@ def django(port, bytes):
     settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="x", MIDDLEWARE=[],
                        INSTALLED_APPS=[], DATABASES={}, USE_TZ=False)
     globals()["urlpatterns"] = [path("page", page)]
+    setup()
     call_command("runserver", f"0.0.0.0:{port}", use_reloader=False, skip_checks=True)
 
 
