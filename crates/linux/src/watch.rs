@@ -49,6 +49,8 @@ const SHARE_LOOK: u32 = 4;
 const SHARE_PORTS: u32 = 50;
 /// Nor more often: they do not run out in a moment.
 const COUNT_PORTS_EVERY: Duration = Duration::from_secs(2);
+/// Looking up what a process serves, which reads its descriptors, likewise.
+const SHARE_SERVING: u32 = 50;
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long the kernel gets at the end to tell of connections that were announced.
@@ -238,6 +240,7 @@ struct Watcher<'a> {
     pace_scan: Pace,
     pace_look: Pace,
     pace_ports: Pace,
+    pace_serving: Pace,
     rng: Rng,
     began: Instant,
     stopped: bool,
@@ -312,6 +315,7 @@ impl<'a> Watcher<'a> {
             pace_scan: Pace::default(),
             pace_look: Pace::default(),
             pace_ports: Pace::default(),
+            pace_serving: Pace::default(),
             rng: Rng::new(request.seed, "watch"),
             began,
             stopped: false,
@@ -333,6 +337,11 @@ impl<'a> Watcher<'a> {
         let mut sample = host_sample(now, self.request.sysctls)?;
         let listeners = self.diag.listeners()?;
         self.book.note_listeners(&listeners);
+        // What it serves may be opened at any time, by looking through the descriptors it is found.
+        if self.pace_serving.is_due(now, SHARE_SERVING) {
+            let filter = &mut self.filter;
+            self.pace_serving.run(|| filter.note_listeners(&listeners));
+        }
         sample.listeners = listeners.into_iter().map(|(sample, _)| sample).collect();
         if self.hosts.is_empty() {
             let offloads = OffloadReader::new()?;

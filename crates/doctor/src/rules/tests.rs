@@ -153,6 +153,36 @@ fn a_late_ack_of_the_last_segment_is_told_from_a_round_trip() {
     }
 }
 
+/// Requests behind many others are held, and answers to these come meanwhile.
+#[test]
+fn a_piece_that_nobody_waits_for_is_no_stall() {
+    let mut scene = named("nagle, quick ACKs");
+    for (received, stalls) in [(9, true), (3, false)] {
+        scene.local = edited(&scene.local, |s| {
+            s.since_data_sent = Some(core::time::Duration::from_millis(8));
+            s.since_data_received = Some(core::time::Duration::from_millis(received));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-rtt-serialised");
+        assert_eq!(found, stalls, "the last data came {received} ms ago");
+    }
+}
+
+/// Twenty kilobytes and their length, which are written apart, are fifteen segments.
+#[test]
+fn the_end_of_a_long_message_waits_as_that_of_a_short_one() {
+    let mut scene = named("nagle, quick ACKs");
+    for (most, answer, stalls) in [(12, 0, true), (12, 100, false), (5, 0, false)] {
+        scene.local = edited(&scene.local, |s| {
+            let sent = s.at.as_nanos() / 1_000_000 * 7 % most;
+            (s.unacked_pkts, s.cwnd_pkts) = (Some(14), Some(28));
+            s.since_data_sent = Some(core::time::Duration::from_millis(sent));
+            s.since_data_received = Some(core::time::Duration::from_millis(sent + answer));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-rtt-serialised");
+        assert_eq!(found, stalls, "{most} ms, answered {answer} ms before");
+    }
+}
+
 /// Two segments in four seconds, of which one waited for the ACK of the other.
 #[test]
 fn a_control_connection_loses_no_time_to_speak_of() {

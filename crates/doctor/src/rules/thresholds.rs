@@ -64,6 +64,9 @@ pub(crate) const DELAYED_ACK_TICKS: u32 = 2;
 pub(crate) const MOST_PIECES: u64 = 8;
 /// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
 pub(crate) const STALL_PKTS_OUT: u32 = 4;
+/// ... unless nothing else is sent for half a round trip. A piece that waits for a whole one shows
+/// that in a half of the looks, which come with the error of a kernel tick.
+pub(crate) const LONG_MESSAGE_SILENCE: f64 = 0.35;
 /// Delayed ACKs per second at the receiver that confirm a stall (25 at 40 ms, 5 at 200 ms).
 pub(crate) const DELAYED_ACKS_PER_SECOND: f64 = 4.0;
 /// Data waits with nothing in flight: only a cork does that for a third of the time.

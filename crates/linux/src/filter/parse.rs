@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::TcpState;
 use base::knob::nearest;
 
-use super::{Address, Comparison, Expr, Prefix, Serving, Side, Test};
+use super::{Address, Comparison, Expr, Prefix, Side, Test};
 
 /// Far above any filter that a person writes; it bounds the depth of the recursion.
 const DEPTH_MAX: usize = 64;
@@ -410,7 +410,7 @@ fn nearest_word<'c>(
 }
 
 fn process(pid: u32) -> Test {
-    Test::Pid(pid, Serving::default())
+    Test::Pid(pid, None)
 }
 
 fn number(token: Token<'_>, what: &str) -> Result<u32> {
