@@ -354,6 +354,7 @@ impl LossRecovery {
     /// Whether packets of this connection are spread at that rate.
     pub(crate) fn is_paced(&self) -> bool {
         self.settings.congestion.pacing
+            || self.stays_paced
             || self.settings.congestion.pacing_rate_max.is_some()
             || self.cc.pacing_rate().is_some()
     }

@@ -74,7 +74,7 @@ impl Receiver {
 
     /// The blocks behind gaps: in Linux what it remembers of them, otherwise all that is there.
     fn told_blocks(&self, max: usize) -> ToldBlocks {
-        self.queue.blocks(max, self.autotune.linux().is_none())
+        self.queue.blocks(max, !self.buffer.is_truesize())
     }
 
     /// The next option says that this came twice, and not what came twice before (Linux

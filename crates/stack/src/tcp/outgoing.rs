@@ -1,6 +1,8 @@
 //! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
 //! then a bare acknowledgment where nothing else carried it.
 
+use core::time::Duration;
+
 use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
@@ -529,7 +531,11 @@ impl Connection {
             return Instant::ZERO;
         }
         let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
-        self.pacer.spread(now, bytes, rate)
+        let leaves = self.pacer.spread(now, bytes, rate);
+        if self.linux().is_some() {
+            self.recovery.pace_until(self.pacer.due(Duration::ZERO));
+        }
+        leaves
     }
 
     /// Sends a segment without data that acknowledges everything. What came in one batch is
