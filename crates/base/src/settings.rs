@@ -256,6 +256,8 @@ pub struct Options {
     pub ecn: Ecn,
     /// Announce and send at most this much payload in a segment; `None`: what the MTU gives.
     pub mss: Option<u16>,
+    /// Announce at most this much, whatever is sent (the route's `advmss`); `None`: as above.
+    pub advmss: Option<u16>,
     /// Payload of a segment where the peer announces none (RFC 9293 section 3.7.1: 536).
     pub default_mss: u16,
     /// First receive window in segments; `None`: what the buffer gives.

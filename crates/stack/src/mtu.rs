@@ -13,6 +13,8 @@ use base::settings::{MtuProbing, Path};
 
 use crate::host::RateLimit;
 
+/// Nothing was said yet of the options of segments.
+const UNKNOWN: u8 = u8::MAX;
 const TCP_HEADER_BYTES: u16 = 20;
 const V4_HEADER_BYTES: u16 = 20;
 /// Smallest MTU believed in ICMP reports (Linux `min_pmtu`); smaller reports lead to packets of
@@ -119,8 +121,11 @@ pub(crate) struct MtuState {
     confirms: bool,
     probing: MtuProbing,
     base: u16,
-    /// Bytes of TCP options in each segment, which the base of a search does not count.
-    options: u16,
+    /// Bytes of TCP options in each segment.
+    options: u8,
+    /// Those that were expected when the search began. Where they are known, its base is an amount
+    /// of data, whatever IPv6 takes at least (Linux `tcp_mtup_init`).
+    expected: u8,
     reported: Option<Box<Reported>>,
     /// MTU reported by ICMP that is below what has already passed, with the offset of the quoted
     /// segment: believed when that segment times out (RFC 5927 section 7.2).
@@ -143,6 +148,7 @@ impl MtuState {
             probing: MtuProbing::Off,
             base: 0,
             options: 0,
+            expected: UNKNOWN,
             reported: None,
             doubtful: None,
             may_fragment: false,
@@ -195,12 +201,15 @@ impl MtuState {
         self.clamp_search();
     }
 
-    /// Segments carry this many bytes of options: where the base of a search says how much data
-    /// they have (Linux `tcp_base_mss`), packets are larger by that.
-    pub(crate) fn add_options(&mut self, bytes: u16) {
+    /// Segments carry this many bytes of options, of which so many were expected when the search
+    /// began: where its base says how much data they have (Linux `tcp_base_mss`), packets are
+    /// larger by that, and by the header of IPv6.
+    pub(crate) fn add_options(&mut self, bytes: u8, expected: u8) {
         self.options = bytes;
+        self.expected = expected;
+        let low = self.search_base().max(self.search_min());
         if let Some(search) = &mut self.search {
-            search.low = search.low.saturating_add(bytes).min(search.high);
+            search.low = low.min(search.high);
         }
     }
 
@@ -322,7 +331,7 @@ impl MtuState {
             return is_smaller;
         }
         let before = self.mtu();
-        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
+        let headers = self.ip_header + TCP_HEADER_BYTES + u16::from(self.options);
         let (base, least) = (self.search_base(), self.search_min());
         match &mut self.search {
             None => self.begin_search(now),
@@ -368,7 +377,7 @@ impl MtuState {
             return None;
         }
         let size = search.low.midpoint(search.high);
-        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
+        let headers = self.ip_header + TCP_HEADER_BYTES + u16::from(self.options);
         let following = u64::from(reordering) + 1;
         let needed = u64::from(size.saturating_sub(headers)) + following * u64::from(mss);
         (needed <= unsent_bytes && needed <= window_bytes).then_some(size)
@@ -468,6 +477,7 @@ impl MtuState {
     const fn search_min(&self) -> u16 {
         match self.ip_header {
             V4_HEADER_BYTES => V4_SEARCH_MIN,
+            _ if self.expected != UNKNOWN => MSS_MIN + self.ip_header + TCP_HEADER_BYTES,
             _ => V6_MIN,
         }
     }
@@ -516,7 +526,11 @@ impl MtuState {
     }
 
     const fn search_base(&self) -> u16 {
-        self.base.saturating_add(self.options)
+        let headers = match self.expected {
+            UNKNOWN => 0,
+            options => options as u16 + self.ip_header - V4_HEADER_BYTES,
+        };
+        self.base.saturating_add(headers)
     }
 
     fn begin_search(&mut self, now: Instant) {

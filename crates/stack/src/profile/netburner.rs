@@ -115,6 +115,7 @@ const fn options() -> Options {
         dsack: false,
         ecn: Ecn::Off,
         mss: None,
+        advmss: None,
         default_mss: 512, // NB56
         initial_window_segments: None,
         window_clamp: None,

@@ -79,6 +79,7 @@ const fn options() -> Options {
         dsack: false,
         ecn: Ecn::Off,
         mss: None,
+        advmss: None,
         default_mss: 536,
         initial_window_segments: None,
         window_clamp: None,

@@ -279,7 +279,8 @@ impl LossRecovery {
 
     /// The peer reports a duplicate (Linux `tcp_dsack_seen`).
     fn process_dsack(&mut self, (start, end): (u64, u64), pass: &mut Pass) {
-        if start >= end || end > self.board.next() {
+        let is_sent = end <= self.board.next();
+        if start >= end || !(is_sent || self.settings.recovery.rto_rule == RtoRule::Linux) {
             self.stats.make().sack_rejected += 1;
             return;
         }
@@ -300,6 +301,11 @@ impl LossRecovery {
         }
         pass.is_dsack = true;
         self.rate.count(packets, pass.ece);
+        if !is_sent {
+            // Linux counts it before it finds that (`tcp_is_sackblock_valid`).
+            self.stats.make().sack_rejected += 1;
+            return;
+        }
         let duplicate = self.board.duplicate(start, end);
         if duplicate == Duplicate::OfTheNetwork {
             return;

@@ -62,7 +62,6 @@ impl LossRecovery {
                     return true;
                 }
                 self.end_reduction();
-                self.rack.on_recovery_end();
             }
             _ => {}
         }

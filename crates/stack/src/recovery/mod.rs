@@ -26,7 +26,7 @@ mod window;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::settings::{Detection, SocketSettings};
+use base::settings::{Detection, RtoRule, SocketSettings};
 use base::{CongestionState, Instant, Rate};
 
 use crate::Arc;
@@ -157,11 +157,13 @@ struct TailProbe {
     is_due: bool,
 }
 
-/// Record of a window reduction.
+/// Record of a window reduction, and of what else is rare.
 #[derive(Clone, Debug, Default)]
 struct Reduction {
     prr: Prr,
     undo: Undo,
+    /// When the next packet of a paced connection may leave: its timers wait for that first.
+    paced_until: Instant,
 }
 
 /// Loss recovery of one connection.
@@ -207,6 +209,8 @@ pub(crate) struct LossRecovery {
     owes_timed_out: bool,
     /// The window was reduced, and CWR not sent yet.
     owes_cwr: bool,
+    /// A controller that paces was in charge before.
+    stays_paced: bool,
     probe: TailProbe,
     last_sent: Option<Instant>,
     pacing_rate: Rate,
@@ -249,6 +253,7 @@ impl LossRecovery {
             forces_retransmission: false,
             owes_timed_out: false,
             owes_cwr: false,
+            stays_paced: false,
             probe: TailProbe::default(),
             last_sent: None,
             pacing_rate: Rate::default(),
@@ -328,10 +333,17 @@ impl LossRecovery {
 
     /// Another controller takes the window over as it is.
     pub(crate) fn set_congestion(&mut self, now: Instant, cc: Box<dyn CongestionControl>) {
+        // Linux never turns pacing off again (`sk_pacing_status`), and the rate stays until an ACK.
+        let rate = self.cc.pacing_rate();
+        let is_linux = self.settings.recovery.rto_rule == RtoRule::Linux;
+        self.stays_paced |= is_linux && rate.is_some();
         self.cc = cc;
         self.window.credit = 0;
         self.cc.on_start(&mut self.window, now);
-        self.update_pacing_rate();
+        match rate.filter(|_| is_linux) {
+            Some(rate) => self.pacing_rate = rate,
+            None => self.update_pacing_rate(),
+        }
     }
 
     /// Full segments carry `mss` bytes from now on.
@@ -419,7 +431,7 @@ impl LossRecovery {
             self.reduction.make().undo.on_retransmit(packets, timestamp);
         }
         self.forces_retransmission = false;
-        self.owes_timed_out = false;
+        let is_timed_out = core::mem::take(&mut self.owes_timed_out);
         self.stats.make().retransmitted_packets += u64::from(packets);
         self.stats.make().retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
@@ -432,7 +444,10 @@ impl LossRecovery {
         }
         if is_head && !matches!(self.timer, Some((RecoveryTimer::Reorder, _))) {
             self.timer = None;
-            self.arm_retransmit(now);
+            match is_timed_out {
+                true => self.arm_unpaced(now),
+                false => self.arm_retransmit(now),
+            }
         }
     }
 
@@ -440,6 +455,11 @@ impl LossRecovery {
     /// since the window was reduced, for whatever reason (RFC 3168 section 6.1.2).
     pub(crate) fn take_cwr(&mut self) -> bool {
         core::mem::take(&mut self.owes_cwr)
+    }
+
+    /// The next packet may be sent then at the earliest (Linux `tcp_wstamp_ns`).
+    pub(crate) fn pace_until(&mut self, next: Instant) {
+        self.reduction.make().paced_until = next;
     }
 
     /// Whether new data is sent before anything is retransmitted (RFC 5682 step 2b).

@@ -42,7 +42,7 @@ impl LossRecovery {
         self.owes_timed_out = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off(&self.settings.recovery);
-        self.arm_retransmit(now);
+        self.arm_unpaced(now);
     }
 
     /// The network says that it cannot reach the peer, about the segment that is retransmitted: it
@@ -189,12 +189,32 @@ impl LossRecovery {
         self.arm_retransmit_in(now, self.rtt.rto());
     }
 
+    /// The same, whatever pacing holds back (Linux `tcp_retransmit_timer`).
+    pub(super) fn arm_unpaced(&mut self, now: Instant) {
+        if let Some(rare) = self.reduction.as_mut() {
+            rare.paced_until = Instant::ZERO;
+        }
+        self.arm_retransmit(now);
+    }
+
     /// The largest timeout also bounds one that was doubled before it was set (Linux
     /// `tcp_reset_xmit_timer`).
     fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
-        let wait = wait.min(self.settings.recovery.rto_max);
+        let wait = (wait + self.paced_for(now)).min(self.settings.recovery.rto_max);
         self.timer = (self.board.packets_out() > 0)
             .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, wait)));
+    }
+
+    /// How long pacing holds the next packet back, which timers wait longer (Linux
+    /// `tcp_pacing_delay`).
+    #[inline]
+    fn paced_for(&self, now: Instant) -> Duration {
+        match self.reduction.as_ref() {
+            Some(rare) if rare.paced_until > now => {
+                self.rtt.whole_ticks(rare.paced_until.since(now))
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     /// No tail-loss probe for what left just now.
@@ -255,7 +275,7 @@ impl LossRecovery {
         } else {
             wait.min(bound)
         };
-        let wait = wait.min(self.settings.recovery.rto_max);
+        let wait = (wait + self.paced_for(now)).min(self.settings.recovery.rto_max);
         self.timer = Some((RecoveryTimer::LossProbe, self.rtt.expiry(now, wait)));
         true
     }

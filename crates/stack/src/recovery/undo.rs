@@ -157,6 +157,8 @@ impl LossRecovery {
     pub(super) fn try_undo_recovery(&mut self, echo: Option<u32>) -> bool {
         if self.may_undo(echo) {
             self.undo_reduction(false);
+        } else {
+            self.rack.on_recovery_end();
         }
         if self.stays_without_sack() {
             return true;

@@ -354,6 +354,7 @@ impl LossRecovery {
     /// Whether this connection is paced.
     pub(crate) fn is_paced(&self) -> bool {
         self.settings.congestion.pacing
+            || self.stays_paced
             || self.settings.congestion.pacing_rate_max.is_some()
             || self.cc.pacing_rate().is_some()
     }

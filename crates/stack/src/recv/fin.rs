@@ -15,7 +15,7 @@ impl Receiver {
         let Some(fin) = self.fin.get() else {
             return u64::MAX;
         };
-        let gives_way = self.autotune.linux().is_some()
+        let gives_way = self.buffer.is_truesize()
             && !self.is_fin_reached
             && (start > fin
                 || end > fin
@@ -63,7 +63,7 @@ impl Receiver {
 
     /// The FIN is at this offset, unless it was seen at another before. In Linux the lowest counts.
     pub(super) fn note_fin(&mut self, offset: u64) {
-        let is_first = self.autotune.linux().is_some() && self.fin.get() > Some(offset);
+        let is_first = self.buffer.is_truesize() && self.fin.get() > Some(offset);
         if !self.fin.is_set() || is_first {
             self.fin = Mark::at(offset);
         }

@@ -254,9 +254,9 @@ impl Receiver {
         }
         // An out-of-order FIN in the middle of data received already is forged.
         data.fin &= data.start == next
-            || match self.autotune.linux() {
-                None => self.fin.is_set() || end >= self.queue.next() + self.queue.span(),
-                Some(_) => self.queue.range_around(end).is_none(),
+            || match self.buffer.is_truesize() {
+                false => self.fin.is_set() || end >= self.queue.next() + self.queue.span(),
+                true => self.queue.range_around(end).is_none(),
             };
         if is_bare_fin && !data.fin {
             self.report_duplicate(end, end + 1);
@@ -368,7 +368,7 @@ impl Receiver {
     fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
         let next = self.queue.next();
         self.measure(facts);
-        if self.autotune.linux().is_some() {
+        if self.buffer.is_truesize() {
             self.autotune.on_in_order(now, next, self.window.offered());
             if let Some((echo, rtt)) = facts.echo
                 && facts.segment_bytes >= self.window.segment()
@@ -481,6 +481,11 @@ impl Receiver {
             let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
             if is_here {
                 self.extend_duplicate(end, end + 1);
+            } else if data.payload.is_empty()
+                && self.has_sack
+                && self.window.grow(0, blocks.charge, &self.buffer)
+            {
+                self.acks.on_window_grown();
             }
             self.note_fin(end);
             self.is_fin_latest = self.fin == Mark::at(end);
@@ -628,6 +633,11 @@ impl Receiver {
     fn enter_quick(&mut self, max: u32) {
         let quick = self.quick_count();
         self.acks.enter_quick(quick, max);
+    }
+
+    /// What comes next is acknowledged at once.
+    pub(crate) fn hurry(&mut self) {
+        self.acks.set_urgent();
     }
 
     /// `TCP_QUICKACK` (rule 8.7; Linux `__tcp_sock_set_quickack`).

@@ -47,6 +47,8 @@ impl Receiver {
     #[inline]
     fn on_piece_read(&mut self, now: Instant) {
         let now = match self.autotune.linux() {
+            // Without automatic sizing it is told all the same (`tcp_rcvbuf_grow`).
+            None if self.buffer.is_truesize() => self.last_packet,
             None => return,
             Some(LinuxVersion::V6_12) => now,
             Some(_) => self.last_packet,

@@ -74,7 +74,7 @@ impl Receiver {
 
     /// The blocks of out-of-order data: in Linux those that it remembers, otherwise all.
     fn recent_blocks(&self, max: usize) -> BlockOffsets {
-        self.queue.blocks(max, self.autotune.linux().is_none())
+        self.queue.blocks(max, !self.buffer.is_truesize())
     }
 
     /// The next option reports this duplicate instead of an earlier one (Linux `tcp_dsack_set`).

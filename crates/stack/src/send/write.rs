@@ -237,7 +237,10 @@ impl Sender {
     /// Whether `factor` times the unsent bytes are below the low-water mark.
     fn is_below_lowat(&self, factor: u64, progress: &Progress) -> bool {
         let lowat = self.settings.send.notsent_lowat;
-        lowat.is_none_or(|lowat| self.unsent_bytes(progress) * factor < u64::from(lowat))
+        // 0 is none, as in Linux (`tcp_notsent_lowat`).
+        lowat.is_none_or(|lowat| {
+            lowat == 0 || self.unsent_bytes(progress) * factor < u64::from(lowat)
+        })
     }
 
     /// Appends `bytes` to a stream that is cut when it is sent.

@@ -7,6 +7,7 @@ use base::settings::{Ecn, LinuxVersion, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
+use super::timers::time_of_timeouts;
 use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
 use crate::host::{Event, Failure, RateLimit, Shared};
 use crate::packet::{EcnMark, Segment, SegmentOptions, option_bytes};
@@ -133,7 +134,10 @@ impl Connection {
             headers: ip_header + 20 + option_bytes(agreed_timestamps) as u8,
         };
         if self.linux().is_some() {
-            self.size.add_options(self.agreed.timestamps);
+            // Who has connected counts what its SYN offered (`tcp_connect_init`).
+            let is_answer = syn.flags.contains(TcpFlags::ACK);
+            let expected = self.agreed.timestamps || is_answer && options.timestamps;
+            self.size.add_options(self.agreed.timestamps, expected);
         }
         self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
@@ -531,15 +535,30 @@ impl Connection {
         }
     }
 
+    /// How long SYNs go unanswered at most: in Linux also as long as the retransmissions of
+    /// `TCP_SYNCNT` take that double from the first one on (`retransmits_timed_out`).
+    fn longest_attempt(&self) -> Duration {
+        let life = &self.settings.life;
+        let of_retransmissions = || {
+            let recovery = &self.settings.recovery;
+            time_of_timeouts(life.syn_retries, recovery.rto_initial, recovery.rto_max)
+        };
+        match (life.user_timeout, self.linux()) {
+            (Some(longest), _) => longest,
+            (None, Some(_)) => of_retransmissions(),
+            (None, None) => Duration::MAX,
+        }
+    }
+
     /// SYN or SYN-ACK was not answered.
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let deferred = self.timeouts_deferred();
+        let longest = self.longest_attempt();
         let life = &self.settings.life;
-        let user_timeout = life.user_timeout.unwrap_or(Duration::MAX);
         let timeouts = match &mut self.state {
             State::SynSent(state)
                 if state.retransmits < life.syn_retries + life.syn_linear_timeouts
-                    && now.since(state.since) < user_timeout =>
+                    && now.since(state.since) < longest =>
             {
                 state.retransmits += 1;
                 state.retransmits

@@ -1,6 +1,8 @@
 //! Decides what to send, and writes headers: first what was lost, then new data, then a bare ACK if
 //! no other segment carried it.
 
+use core::time::Duration;
+
 use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, Limit, Rate, SeqNum};
@@ -521,7 +523,11 @@ impl Connection {
             return Instant::ZERO;
         }
         let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
-        self.pacer.spread(now, bytes, rate)
+        let leaves = self.pacer.spread(now, bytes, rate);
+        if self.linux().is_some() {
+            self.recovery.pace_until(self.pacer.due(Duration::ZERO));
+        }
+        leaves
     }
 
     /// Sends a segment without data that acknowledges everything. One batch of received packets

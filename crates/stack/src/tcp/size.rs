@@ -77,8 +77,9 @@ impl SizeLimits {
     }
 
     /// Segments carry the options that were agreed ([`MtuState::add_options`]).
-    pub(super) fn add_options(&mut self, timestamps: bool) {
-        self.path.add_options(option_bytes(timestamps) as u16);
+    pub(super) fn add_options(&mut self, timestamps: bool, expected: bool) {
+        let [bytes, expected] = [timestamps, expected].map(|on| option_bytes(on) as u8);
+        self.path.add_options(bytes, expected);
     }
 
     /// A search for larger packets does not count yet ([`MtuState::defer_search`]).
@@ -204,10 +205,9 @@ impl Connection {
     pub(super) fn announced_mss(&self, shared: &Shared) -> u32 {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
-        self.settings
-            .options
-            .mss
-            .map_or(most, |mss| most.min(mss.into()))
+        let options = &self.settings.options;
+        let bounds = options.mss.into_iter().chain(options.advmss);
+        bounds.fold(most, |most, mss| most.min(mss.into()))
     }
 
     fn sack_option_bytes(&self) -> u32 {

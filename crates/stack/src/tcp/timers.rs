@@ -306,7 +306,7 @@ impl Connection {
 /// Time from the first of `count` retransmissions to the timeout of the last one: the first timeout
 /// takes `first`, each of the others twice as long as the one before, at most `max` (Linux
 /// `tcp_model_timeout`).
-fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
+pub(super) fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
     let times = max.as_nanos() / first.as_nanos().max(1);
     let doublings = count.min(times.max(1).ilog2());
     let doubled = first.saturating_mul((2_u32 << doublings.min(30)).saturating_sub(1));
