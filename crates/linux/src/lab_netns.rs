@@ -220,6 +220,8 @@ fn enter_new(name: &str) -> Result<(File, Option<PathBuf>)> {
     })?;
     let source = "/proc/thread-self/ns/net";
     let file = File::open(source).map_err(Error::os(format!("open {source}")))?;
+    // Where that fails our number tells, to all that see it.
+    let _ = crate::cleanup::mark_used(&file);
     let path = Path::new(NAMED_DIR).join(name);
     let mounted = mount_named(source, &path).is_ok();
     if !mounted {

@@ -62,6 +62,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const OPEN_END_MIN: Duration = Duration::from_secs(10);
 /// And there are about so many looks at the host each time that it has taken twice as long.
 const OPEN_END_HOST_LOOKS: u32 = 300;
+/// Interfaces and listeners that are kept of all looks at the host together, at most: of a host
+/// with thousands there are fewer looks. Each has about 400 bytes.
+const HOST_ITEMS_MAX: usize = 300_000;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
 
@@ -245,6 +248,13 @@ struct Watcher<'a> {
     began: Instant,
     stopped: bool,
     process_ended: bool,
+}
+
+/// How many looks at a host with so many interfaces and listeners there may be in one watch.
+fn looks_at_host(items: usize) -> u32 {
+    u32::try_from(HOST_ITEMS_MAX / items.max(1))
+        .unwrap_or(u32::MAX)
+        .max(2)
 }
 
 /// Which of this many parts a connection is in. Ports that a kernel chose are as good as random; a
@@ -651,9 +661,14 @@ impl<'a> Watcher<'a> {
     /// Distance of this look at the host and the next one.
     fn host_interval(&self, now: Instant) -> Duration {
         let plain = self.request.host_interval;
+        let items = self
+            .hosts
+            .last()
+            .map_or(0, |host| host.links.len() + host.listeners.len());
+        let looks = looks_at_host(items);
         match self.request.open_end {
-            true => plain.max(now.since(self.began) / OPEN_END_HOST_LOOKS),
-            false => plain,
+            true => plain.max(now.since(self.began) / looks.min(OPEN_END_HOST_LOOKS)),
+            false => plain.max(self.request.duration / looks),
         }
     }
 
@@ -756,6 +771,15 @@ fn name_interfaces(flows: &mut [Track], host: Option<&HostSample>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_with_many_interfaces_is_looked_at_less_often() {
+        let check = |items, looks| assert_eq!(looks_at_host(items), looks, "{items}");
+        check(0, 300_000);
+        check(300, 1000);
+        check(30_000, 10);
+        check(usize::MAX, 2);
+    }
 
     #[test]
     fn parts_are_about_equal_and_hold_both_ends() {

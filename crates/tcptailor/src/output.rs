@@ -21,8 +21,9 @@ use serde::Serialize;
 
 pub(crate) use self::control::{Paint, signed, visible};
 pub(crate) use self::file::{
-    check_page, check_writable, folder_of, new_file, open_result, read_text, replace, replace_page,
-    sync_folder, write_page, write_result,
+    UntilStopped, check_no_link, check_page, check_writable, folder_of, is_device, new_file,
+    open_device, open_result, read_text, replace, replace_page, sync_folder, write_page,
+    write_result, write_text,
 };
 use crate::cli::{Color, Globals};
 
@@ -154,7 +155,7 @@ impl Output {
                 if !text.ends_with('\n') {
                     text.push('\n');
                 }
-                std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+                write_text(file, &text)
             }
         }
     }

@@ -21,8 +21,8 @@ use super::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 
 /// Format name in the first line; the number increases when older programs cannot read it.
 const SCHEMA: &str = "tcptailor/recording/1";
-/// The longest line: a look at a host with some hundred interfaces.
-const LINE_MAX: u64 = 4 << 20;
+/// The longest line: a look at a host with some ten thousand interfaces, each with a queue.
+const LINE_MAX: u64 = 32 << 20;
 /// Samples of a file, at most: four times what a watch keeps, and 400 MB of memory.
 const SAMPLES_MAX: usize = 400_000;
 /// Most samples of the host.

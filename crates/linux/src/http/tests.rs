@@ -101,7 +101,11 @@ fn requests_are_answered_and_counted() {
         "400 Bad Request",
         "not an HTTP/1.1 request\n",
     );
+    let rebound = "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n";
+    let told = "ask for localhost, or for an address: this is not that host\n";
+    check(rebound, "421 Misdirected Request", told);
     for (status, expected) in [
+        (Status::Misdirected, 1),
         (Status::Ok, 1),
         (Status::NotFound, 1),
         (Status::MethodNotAllowed, 1),

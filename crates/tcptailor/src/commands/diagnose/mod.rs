@@ -217,7 +217,7 @@ pub(crate) fn write_plan(path: &Path, changes: Vec<Change>, output: &Output) -> 
         output.note(format!("note: left out of the plan: {change}: {error}"));
     }
     let text = serde_json::to_string_pretty(&plan).context("writing JSON")?;
-    std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    crate::output::write_text(path, &(text + "\n"))
 }
 
 /// Suggests the next command.

@@ -7,7 +7,6 @@ mod page;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use base::Change;
 use doctor::{Objective, Place, Proposal, Side};
 use lab::{End, Measure};
@@ -164,8 +163,7 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     };
     let document = document(run, tally);
     if let Some(path) = &args.output {
-        std::fs::write(path, page::markdown(&document))
-            .with_context(|| format!("writing {}", path.display()))?;
+        crate::output::write_text(path, &page::markdown(&document))?;
     }
     output.report("lab-truth", &document, || page::text(&document))?;
     Ok(match document.ok {

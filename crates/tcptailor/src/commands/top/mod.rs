@@ -229,7 +229,14 @@ impl Top {
     }
 
     fn save(&mut self, path: &Path, place: Option<Arc<NetnsPlace>>) {
-        match crate::output::check_writable(path) {
+        // A pipe might never be read, and the screen would wait with it.
+        let is_device = crate::output::is_device(path);
+        let refused = || Problem::usage(format!("{} is not a file", path.display()));
+        let checked = match is_device {
+            true => Err(refused()),
+            false => super::record::check(path),
+        };
+        match checked {
             Ok(()) => {
                 self.model
                     .handle(Event::Note(format!("saving {}", path.display())));
