@@ -10,7 +10,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -63,12 +63,15 @@ impl User {
         })
     }
 
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
+        let state = self.directory.path().join("state");
+        command.args(args).env("TCPTAILOR_STATE", state);
+        command
+    }
+
     fn run(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_tcptailor"))
-            .args(args)
-            .env("TCPTAILOR_STATE", self.directory.path().join("state"))
-            .output()
-            .unwrap()
+        self.command(args).output().unwrap()
     }
 
     fn json(&self, args: &[&str]) -> Value {
@@ -156,6 +159,68 @@ fn a_plan_is_shown_applied_and_rolled_back() {
     assert!(!user.client.nodelay().unwrap());
     assert_eq!(user.json(&["status"])["transactions"], json!([]));
     user.check_refused(&["rollback", "1"], 1, "rolled back already");
+}
+
+/// As in a chroot: the boot of the machine cannot be told, and so not whether a change has ended.
+#[test]
+fn without_proc_nothing_in_force_is_forgotten() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(true))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    assert!(user.run(&["apply", plan]).status.success());
+    let script = "mount -t tmpfs none /proc || exit 99; exec \"$@\"";
+    let program = env!("CARGO_BIN_EXE_tcptailor");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", program, "rollback", "1"]);
+    let state = user.directory.path().join("state");
+    let output = command.env("TCPTAILOR_STATE", state).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(99) || said.contains("unshare") {
+        asking::skip(said);
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(user.client.nodelay().unwrap(), "it could not be restored");
+    assert_eq!(user.json(&["status"])["transactions"], json!([]));
+    let is_on = user.client.nodelay().unwrap();
+    assert!(!is_on, "the next start finishes what was begun");
+}
+
+/// Both list the same transactions, and each finds some rolled back by the other.
+#[test]
+fn two_that_roll_back_everything_at_once_both_succeed() {
+    let user = User::new();
+    for _ in 0..4 {
+        let on = json!(true);
+        for (knob, to) in [
+            ("nodelay", &on),
+            ("cork", &on),
+            ("notsent_lowat", &json!(16384)),
+        ] {
+            let plan = user.plan(&[(knob, to.clone())]);
+            let plan = plan.to_str().unwrap();
+            if !may_reach_sockets(&user, plan) {
+                return;
+            }
+            assert!(user.run(&["apply", plan]).status.success());
+        }
+        let start = || {
+            let mut command = user.command(&["rollback", "--all"]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let both = [start(), start()];
+        for one in both {
+            let output = one.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{said}");
+        }
+        assert!(!user.client.nodelay().unwrap());
+        assert_eq!(user.json(&["status"])["transactions"], json!([]));
+    }
 }
 
 #[test]

@@ -122,7 +122,8 @@ impl Entry {
             // The clock of a trial ends with its boot, and its files do not.
             Status::Leased => {
                 let is_over = |lease: Lease| Clock.now() >= lease.until;
-                self.lease.is_none_or(is_over) || !self.owner.is_of_this_boot()
+                let is_of_another_boot = self.owner.is_of_another_boot().unwrap_or(false);
+                self.lease.is_none_or(is_over) || is_of_another_boot
             }
             _ => false,
         }

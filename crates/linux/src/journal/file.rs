@@ -161,7 +161,20 @@ pub(super) fn load(path: &Path, id: u64) -> Result<Entry, Refused> {
             entry.damage = Some(format!("line {line_number} of its file {what}"));
         }
     }
+    if entry.has_begun() && is_whole_but_its_end(&bytes[whole.len()..]) {
+        entry
+            .damage
+            .get_or_insert_with(|| "the end of its file is damaged".into());
+    }
     Ok(entry)
+}
+
+/// Whether a last line was not cut: all of it is there, with another byte in place of its end.
+fn is_whole_but_its_end(line: &[u8]) -> bool {
+    let record = line
+        .split_last()
+        .map(|(_, record)| [record, b"\n"].concat());
+    record.is_some_and(|line| record_in(&line).is_some())
 }
 
 /// The bytes of an ordinary file of ours: never waits for another program, never follows a link,

@@ -185,7 +185,15 @@ impl ProcessIdentity {
         self.is_of_this_boot() && process_start_ticks(self.pid) == Some(self.start_ticks)
     }
 
-    /// Whether the machine has not been started again since.
+    /// Whether the machine has been started again since.
+    ///
+    /// # Errors
+    /// [`Error::Os`] where `/proc` is not mounted: then it may run on as it did.
+    pub fn is_of_another_boot(&self) -> Result<bool> {
+        Ok(boot_id()? != self.boot_id)
+    }
+
+    /// Whether the machine is known not to have been started again since.
     #[must_use]
     pub fn is_of_this_boot(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot_id)

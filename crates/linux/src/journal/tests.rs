@@ -328,6 +328,31 @@ fn a_damaged_file_costs_its_own_record_only() {
     assert_eq!(shown(&undone), ["nodelay: restored: off"]);
 }
 
+/// What was kept is not undone because the disk has lost a bit.
+#[test]
+fn no_flipped_bit_makes_a_kept_transaction_an_interrupted_one() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    let mut transaction = journal.begin("flipped").unwrap();
+    transaction.apply(&fixture.change("nodelay", "on")).unwrap();
+    transaction.keep().unwrap();
+    let good = fs::read(fixture.file(1)).unwrap();
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            fs::write(fixture.file(1), &bad).unwrap();
+            let history = journal.history().unwrap();
+            let entry = history.entry(1);
+            assert!(
+                entry.is_none_or(|entry| entry.status() == Status::Damaged),
+                "bit {bit} of byte {at} of {}: {entry:?}",
+                good.len()
+            );
+        }
+    }
+}
+
 /// None of these hangs, is followed, or keeps others from their work.
 #[test]
 fn what_is_no_transaction_is_set_aside_by_name() {

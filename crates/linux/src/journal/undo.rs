@@ -259,8 +259,11 @@ impl Situation {
 fn open(entry: &Entry, step: &Step) -> Result<Setting, Presence> {
     let gone = |why: &str| Presence::Gone { why: why.into() };
     // Everything that is changed here lives in the kernel's memory.
-    if !entry.owner.is_of_this_boot() {
-        return Err(gone("the machine has been started again since"));
+    match entry.owner.is_of_another_boot() {
+        Ok(false) => {}
+        Ok(true) => return Err(gone("the machine has been started again since")),
+        // Where that cannot be known, nothing is forgotten.
+        Err(error) => return Err(not_seen(&error)),
     }
     let target = &step.change.target;
     let netns = step

@@ -159,7 +159,11 @@ fn what_is_no_recording_is_told() {
         lines.join("\n") + "\n",
         "line 2: a sample of another connection",
     );
-    let long = format!("{}\n{}", text.lines().next().unwrap(), "x".repeat(5 << 20));
+    let long = format!(
+        "{}\n{}",
+        text.lines().next().unwrap(),
+        "x".repeat(LINE_MAX as usize)
+    );
     check(long, "line 2: it is too long");
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::human;
 use linux::Journal;
-use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile};
+use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile, Status};
 use serde::Serialize;
 
 use super::{existing_journal, persist};
@@ -110,10 +110,32 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
             // Without it, the next start of any command finishes what was begun.
             guard.undoing(id).ok();
         }
-        recovered.push(journal.roll_back(id)?);
+        match journal.roll_back(id) {
+            Ok(done) => recovered.push(done),
+            // Another process was faster.
+            Err(_) if args.all && is_rolled_back(&journal, id)? => {}
+            Err(error) => {
+                tell_before_error(&recovered, output);
+                return Err(error.into());
+            }
+        }
     }
     tell_of_boots(&journal, &recovered, output)?;
     finish("rollback", recovered, nothing, output)
+}
+
+fn is_rolled_back(journal: &Journal, id: u64) -> anyhow::Result<bool> {
+    let history = journal.history()?;
+    let status = history.entry(id).map(Entry::status);
+    Ok(status == Some(Status::RolledBack))
+}
+
+/// What was rolled back before another one failed: the answer is an error then.
+fn tell_before_error(recovered: &[Recovered], output: &Output) {
+    for Recovered { id, undone, .. } in recovered {
+        let changes = human::count(undone.len() as u64, "change");
+        output.important(format!("transaction {id}: rolled back {changes}"));
+    }
 }
 
 pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Exit> {
