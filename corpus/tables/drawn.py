@@ -498,7 +498,11 @@ def many_full(draw, at):
     name = draw.choice(sorted(set(programs.WEB) - {"java"}))
     make = draw.choice((lambda: programs.web(name, "curl", many=many),
                         lambda: programs.iperf3(draw.random() < 0.5, f"-P {many}")))
-    kit = make()
+    return many_at_once(draw, at, many, make())
+
+
+def many_at_once(draw, at, many, kit):
+    """`many` bulk transfers of `kit`."""
     # Windows of four segments and more each, which recover without a timeout.
     if not fills(at, kit.most, many) or not is_below(4 * MSS * many, at.bdp + at.queue_bytes):
         return None
@@ -513,11 +517,15 @@ def many_full(draw, at):
 
 def ticks(draw, at):
     """Small messages at the program's own pace."""
+    makers = (programs.redis_ticks, programs.mosquitto_ticks, programs.node_ticks, programs.socat_ticks)
+    return paced_messages(draw, at, lambda size, pause: draw.choice(makers)(size, pause))
+
+
+def paced_messages(draw, at, make):
+    """`make` gives the programs that send a message of a size, in bytes, after each pause, in seconds."""
     size, pause = round(between(draw, 100, 8_000)), between(draw, 0.02, 0.5)
     if at.loss or not is_below(3 * at.serialise(size), pause * 1000):
         return None
-    make = draw.choice((programs.redis_ticks, programs.mosquitto_ticks, programs.node_ticks,
-                        programs.socat_ticks))
     kit = make(size, round(pause, 3))
     end = draw.choice(("server", "client"))
     why = f"{size} bytes each {pause * 1000:.0f} ms, and the path is free"
@@ -558,6 +566,15 @@ def one(draw, seed, number):
 def table(seed):
     draw = random.Random(f"drawn {seed}")
     return [one(draw, seed, number) for number in range(COUNT)]
+
+
+def table_of_causes(seed, causes, one):
+    """A row for each of `causes`, in an order that is drawn; `one` draws it, with what was had before."""
+    draw = random.Random(f"drawn {seed}")
+    causes = list(causes)
+    draw.shuffle(causes)
+    had = []
+    return [one(draw, seed, cause, number, had) for number, cause in enumerate(causes)]
 
 
 def sndbufs():

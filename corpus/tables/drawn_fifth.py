@@ -6,8 +6,6 @@ Each cause is drawn as often as `CAUSES` has it, so that all are covered. Labels
 drawn by physics alone, written before any was run.
 """
 
-import random
-
 from . import drawn
 from . import fifth_programs as programs
 from .drawn import (CLEAR, NOTHING, TAKES, Path, between, is_below, label, lost_to_pause, path,
@@ -275,28 +273,13 @@ def many_full(draw, at):
     many, name = draw.choice((3, 6, 10)), draw.choice(sorted(programs.WEB))
     make = draw.choice((lambda: programs.download(name, "hey", options=f"-c {many}"),
                         lambda: programs.tcpserver(False, many)))
-    kit = make()
-    if not drawn.fills(at, kit.most, many) or not is_below(4 * drawn.MSS * many,
-                                                           at.bdp + at.queue_bytes):
-        return None
-    end = draw.choice(("server", "client"))
-    limit = ["path-full"]
-    if end != kit.sender:
-        limit.append("unknown")
-    why = f"{many} bulk transfers fill the path"
-    return label(kit, end, limit, NOTHING if len(limit) > 1 else None), kit, at, (), why
+    return drawn.many_at_once(draw, at, many, make())
 
 
 def ticks(draw, at):
     """Small messages at the program's own pace."""
-    size, pause = round(between(draw, 100, 8_000)), between(draw, 0.02, 0.5)
-    if at.loss or not is_below(3 * at.serialise(size), pause * 1000):
-        return None
-    kit = programs.websockets("ticks", size=size, pause=round(pause, 3))
-    end = draw.choice(("server", "client"))
-    why = f"{size} bytes each {pause * 1000:.0f} ms, and the path is free"
-    return (label(kit, end, ("app-limited", "paced", "idle", "application-thinks", "unknown",
-                             "round-trip-bound"), NOTHING), kit, at, (), why)
+    return drawn.paced_messages(
+        draw, at, lambda size, pause: programs.websockets("ticks", size=size, pause=pause))
 
 
 CAUSES = (full, full, full_bbr_shallow, bloat, lossy, lossy, policed, small_sndbuf, small_sndbuf,
@@ -332,14 +315,6 @@ def one(draw, seed, cause, number, had):
     return fit, situation(seed, number, cause, kit, at, more, why)
 
 
-def table(seed):
-    draw = random.Random(f"drawn {seed}")
-    causes = list(CAUSES)
-    draw.shuffle(causes)
-    had = []
-    return [one(draw, seed, cause, number, had) for number, cause in enumerate(causes)]
-
-
-TABLE = [row for seed in SEEDS for row in table(seed)]
+TABLE = [row for seed in SEEDS for row in drawn.table_of_causes(seed, CAUSES, one)]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]

@@ -7,7 +7,6 @@ before any was run.
 """
 
 import dataclasses
-import random
 
 from . import drawn
 from . import drawn_fifth
@@ -227,14 +226,6 @@ def one(draw, seed, cause, number, had):
     return fit, drawn_fifth.situation(seed, number, cause, kit, at, more, why, *args)
 
 
-def table(seed):
-    draw = random.Random(f"drawn {seed}")
-    causes = list(CAUSES)
-    draw.shuffle(causes)
-    had = []
-    return [one(draw, seed, cause, number, had) for number, cause in enumerate(causes)]
-
-
-TABLE = [row for seed in SEEDS for row in table(seed)]
+TABLE = [row for seed in SEEDS for row in drawn.table_of_causes(seed, CAUSES, one)]
 FITS = {situation.name: fit for fit, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]

@@ -111,7 +111,7 @@ fn of_capture(input: Input, path: &str) -> PyResult<Answer> {
 fn captured(input: Input, path: &str) -> PyResult<(Recording, CaptureInfo)> {
     let random = || RandomState::new().build_hasher().finish();
     let mut analysis = Analysis::new(Settings {
-        // Numbers that whoever wrote the capture does not know.
+        // Numbers that the writer of the capture does not know.
         hash_keys: [random(), random()],
         ..Settings::default()
     });

@@ -17,7 +17,7 @@ const JOBS_MAX: usize = 1024;
 /// How many threads work: as many as the user says, else one for each processor.
 ///
 /// # Errors
-/// A sentence, where that is no number of threads.
+/// A sentence, if that is not a number of threads.
 pub(crate) fn threads(jobs: Option<usize>) -> PyResult<usize> {
     match jobs {
         None => Ok(thread::available_parallelism().map_or(1, usize::from)),

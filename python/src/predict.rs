@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{Knob, KnobValue};
 use pyo3::prelude::*;
 use serde::Deserialize;
-use tailor::{CannotKnow, Foretold, Look, Predictions, Timing, Tries, Twin};
+use tailor::{Forecast, Look, NoPrediction, Predictions, Timing, Tries, Twin};
 
 use crate::{diagnose, request, wrong};
 
@@ -64,7 +64,7 @@ fn answer(look: &Look, tries: Tries) -> Predictions {
         answers.first().map(|first| first.case.place())
     });
     let Some(place) = place else {
-        return Predictions::without_twin(CannotKnow::NoConnection, Vec::new(), &look.measure);
+        return Predictions::without_twin(NoPrediction::NoConnection, Vec::new(), &look.measure);
     };
     let proposed = tailor::proposed(look, place);
     let mut answer = match Twin::of(look, place) {
@@ -72,9 +72,9 @@ fn answer(look: &Look, tries: Tries) -> Predictions {
         Err(why) => Predictions::without_twin(why, proposed, &look.measure),
     };
     for row in &mut answer.predictions {
-        row.text = Some(match &row.foretold {
-            Foretold::Known(prediction) => prediction.text(),
-            Foretold::Unknown(why) => why.to_string(),
+        row.text = Some(match &row.forecast {
+            Forecast::Known(prediction) => prediction.text(),
+            Forecast::Unknown(why) => why.to_string(),
         });
     }
     answer

@@ -107,7 +107,7 @@ impl Request {
         Ok(scenario)
     }
 
-    /// What was to be set and could not be is no result with a caveat.
+    /// A setting that could not be applied is an error, not a caveat.
     fn refused(&self, outcome: &lab::Outcome) -> Option<String> {
         self.settings.iter().find_map(|(key, value)| {
             let why = outcome.refusal(key)?;

@@ -80,7 +80,7 @@ pub(crate) fn sweep(py: Python<'_>, asked: &str) -> PyResult<String> {
     let outcomes = pool::each(py, threads, positions.len(), |at, stop| {
         let planned = plan.at(positions[at]);
         let outcome = match refusal(&planned) {
-            // One cell that makes no sense is no reason to lose the others.
+            // One invalid cell does not stop the others.
             Some(why) => Outcome::ended_early(why),
             None => engine.run(&planned.trial, stop, &mut |_| ()),
         };
@@ -113,7 +113,7 @@ impl Request {
     fn manifest(&self) -> PyResult<Manifest> {
         let scenario = Scenario::parse(&self.file, &self.text).map_err(|told| mistakes(&told))?;
         let mut scenario = scenario.on(EngineName::Virtual);
-        // How often is no setting of a cell: the manifest has a place of its own for it.
+        // The number of repetitions is not a setting of a cell: the manifest has a field for it.
         let mut set = Vec::new();
         for (key, value) in &self.settings {
             if key == "runs" {

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use linux::{Clock, NetnsHandle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Lines that are kept for whoever asks; a program that says more is not listened to.
+/// Most lines that are kept; further output of a program is ignored.
 const LINES_KEPT: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -149,7 +149,7 @@ impl Program {
     }
 
     fn last_words(&mut self) -> String {
-        // Whoever has closed its output has ended, or is of no use any more.
+        // A program that has closed its output has ended, or is of no use any more.
         let _ = self.child.kill();
         let status = self.child.wait();
         let mut last = String::new();
@@ -172,7 +172,7 @@ impl Drop for Program {
     }
 }
 
-/// Reads lines on a thread of its own, so that nobody ever waits for us to read.
+/// Reads lines on a thread of its own, so that the program never blocks on its output.
 fn listen(stream: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = sync_channel(LINES_KEPT);
     std::thread::spawn(move || {

@@ -68,7 +68,7 @@ pub(crate) fn serve(address: IpAddr) -> anyhow::Result<()> {
     pump.run()
 }
 
-/// Opens connections, says so, and keeps them busy until somebody ends this process.
+/// Opens connections, says so, and keeps them busy until this process is ended.
 pub(crate) fn load(load: Load, address: IpAddr, connections: usize) -> anyhow::Result<()> {
     let mut pump = Pump::new()?;
     for _ in 0..connections {
@@ -224,7 +224,7 @@ impl Pump {
         let mut events = Events::with_capacity(1024);
         let mut queue = VecDeque::new();
         loop {
-            // No sleep while somebody has work, but a look at what else there is.
+            // Polls instead of sleeping while a connection has work.
             let timeout = (!queue.is_empty()).then_some(Duration::ZERO);
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {

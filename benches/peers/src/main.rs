@@ -47,6 +47,9 @@ struct Arguments {
     /// How often everything is measured [default: 3; on the path 5, each with losses of its own].
     #[arg(long)]
     reps: Option<u32>,
+    /// Seed of the first repetition's losses; each further one takes the next.
+    #[arg(long, default_value_t = 1, requires = "path")]
+    seed: u32,
     /// MTUs of the device.
     #[arg(long, value_delimiter = ',', default_values_t = rows::MTUS)]
     mtu: Vec<u32>,
@@ -161,7 +164,7 @@ fn race(arguments: &Arguments) -> anyhow::Result<bool> {
         done: 0,
         all: rows.len() * cells.len() * reps(arguments) as usize,
     };
-    for repetition in 1..=reps(arguments) {
+    for repetition in (arguments.seed..).take(reps(arguments) as usize) {
         for cell in &cells {
             for row in &rows {
                 let found = measure_once(row, cell, repetition, &method)?;
@@ -296,6 +299,7 @@ fn new_results(arguments: &Arguments, skipped: Vec<String>) -> anyhow::Result<Re
     let mut settings = BTreeMap::from([
         ("seconds", seconds(arguments).to_string()),
         ("repetitions", reps(arguments).to_string()),
+        ("seed", arguments.seed.to_string()),
     ]);
     settings.extend(
         arguments

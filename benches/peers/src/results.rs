@@ -18,7 +18,7 @@ pub(crate) struct Measurement {
     pub(crate) mtu: u32,
     /// What was measured, such as `kernel_to_stack`.
     pub(crate) what: String,
-    /// From 1; on the path also the seed of the losses.
+    /// Counts from `--seed`; on the path the seed of the losses.
     pub(crate) repetition: u32,
     pub(crate) figures: Figures,
     /// Why there are no figures.

@@ -1,4 +1,4 @@
-//! The functions of the C library that this library stands in front of.
+//! Wrappers of the C library's socket calls.
 
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 
@@ -38,7 +38,7 @@ fn cork(fd: c_int) -> bool {
         return false;
     }
     // Another thread may have closed it, and its number may be another connection's by now: that
-    // was forgotten before it was closed, and nobody would let go what it holds.
+    // was removed from the table before it was closed, and what it holds would never be flushed.
     if !table::is_ours(fd) {
         set_cork(fd, false);
     }
@@ -86,8 +86,7 @@ fn flush(fd: c_int) {
     flush_one(fd);
 }
 
-/// Takes the cork out and puts it in again. A descriptor that is no connection any more is
-/// forgotten.
+/// Clears and sets the cork. A descriptor that is no longer a connection is removed from the table.
 fn flush_one(fd: c_int) {
     if table::take_held(fd) {
         stats::FLUSHES.count();
@@ -176,7 +175,7 @@ hook! {
     after |result| if result == 0 { on_option(fd, level, name, value, length) };
 }
 hook! {
-    // Connections that it accepts inherit the options of a listener, and nobody would flush them.
+    // Connections that it accepts inherit the options of a listener, and would never be flushed.
     fn listen(fd: c_int, backlog: c_int) -> c_int;
     before let_go(fd);
     after |_result| ();

@@ -1,7 +1,7 @@
 //! Tells a forked child from the process that loaded the library.
 //!
 //! A child of `vfork` has descriptors of its own and the memory of its parent: what it closes or
-//! copies on its way to `exec` says nothing of the parent's descriptors, so it must leave the table
+//! copies on its way to `exec` does not affect the parent's descriptors, so it must leave the table
 //! alone. A child of `fork` has memory of its own, and takes the table over.
 
 use core::sync::atomic::{AtomicI32, Ordering};

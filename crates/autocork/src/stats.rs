@@ -63,8 +63,8 @@ extern "C" fn on_load() {
 fn value_of(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the name ends with a zero.
     let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: the environment's strings end with a zero, and nobody changes them while libraries
-    // are loaded.
+    // SAFETY: the environment's strings end with a zero, and do not change while libraries are
+    // loaded.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
@@ -80,7 +80,7 @@ extern "C" fn on_exit() {
         line.push_number(counter.value.load(Ordering::Relaxed));
     }
     line.push(b"\n");
-    // SAFETY: the bytes are live. The program's stderr may be closed; then nobody wants the line.
+    // SAFETY: the bytes are live. The program's stderr may be closed; then the line is lost.
     let _ = unsafe {
         libc::syscall(
             libc::SYS_write,

@@ -119,7 +119,7 @@ pub(crate) fn on_written(fd: i32) -> Option<u32> {
     }
     let (word, bit) = place(fd)?;
     HELD[word].fetch_or(bit, Ordering::Relaxed);
-    // Whoever sees this bit sees the one before it: see `for_each_held`.
+    // A thread that sees this bit sees the one before it: see `for_each_held`.
     HELD_WORDS[word / BITS].fetch_or(1 << (word % BITS), Ordering::Release);
     Some(writes)
 }

@@ -206,7 +206,7 @@ fn wait_by_epoll(stream: &TcpStream) {
     assert_eq!(added, 0);
     // SAFETY: as above.
     assert_eq!(unsafe { libc::epoll_wait(epoll, &raw mut event, 1, -1) }, 1);
-    // SAFETY: nobody else has this descriptor.
+    // SAFETY: no one else has this descriptor.
     assert_eq!(unsafe { libc::close(epoll) }, 0);
 }
 
@@ -266,7 +266,7 @@ fn errno_is_kept(stream: &TcpStream) {
     assert_eq!(refused.raw_os_error(), Some(libc::ENOPROTOOPT));
 }
 
-/// Nobody reads: some writes are taken, and then none. Says how many were.
+/// The peer does not read: some writes are taken, and then none. Prints how many were.
 fn fill(stream: &TcpStream) {
     stream.set_nonblocking(true).unwrap();
     let (mut taken, mut refused) = (0_u64, 0);
@@ -284,7 +284,7 @@ fn fill(stream: &TcpStream) {
     eprintln!("taken {taken}");
 }
 
-/// Connections inherit the options of their listener, and nobody would let go what they hold.
+/// Connections inherit the options of their listener, and what they hold would never be flushed.
 fn listeners_are_not_corked() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -332,7 +332,7 @@ fn a_cork_of_its_own_stays(stream: &TcpStream) {
     assert_eq!(other.as_raw_fd(), number, "it is used again");
     other.set_nodelay(true).unwrap();
     assert!(is_corked(&other));
-    // What goes on elsewhere must not be held by a cork that nobody here takes out.
+    // Data written by another process must not be held by a cork that this one never removes.
     let elsewhere = other.try_clone().unwrap();
     drop(other);
     assert!(!is_corked(&elsewhere));

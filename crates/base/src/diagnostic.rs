@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// One mistake in a text that somebody wrote. [`fmt::Display`] prints `file:line:column: message`.
+/// One mistake in a text that a user wrote. [`fmt::Display`] prints `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// The file, or the option; of `runs`, which several options set, the key.

@@ -1,5 +1,5 @@
 //! A packet as a TUN device with offloads hands it over: up to 64 KiB of TCP payload under one
-//! header, to be cut into wire packets by whoever needs them one by one.
+//! header, to be cut into wire packets where they are needed one by one.
 //!
 //! It decides where the cuts are and what the headers of the parts say, from the virtio header and
 //! the IP and TCP headers alone. It knows no offload but TCP's: a device opened with `TUN_F_USO4`
@@ -297,8 +297,8 @@ impl WirePacket for GsoPacket {
         }
     }
 
-    /// Copies the smaller of the two parts only; the other one keeps the buffer. So a packet may
-    /// be taken apart one by one from either end without copying it again and again.
+    /// Copies the smaller of the two parts only; the other one keeps the buffer. So a packet may be
+    /// taken apart one by one from either end without copying it each time.
     fn split_off(&mut self, at: u32) -> Self {
         let segments = self.segments();
         let tcp = match self.shape {

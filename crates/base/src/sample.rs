@@ -530,7 +530,8 @@ impl FlowSample {
     }
 }
 
-/// A measured rate is a number in files, since it may be 0: as text, 0 is no rate of a link.
+/// A measured rate is a number in files, since it may be 0: as text, 0 is not a valid rate of a
+/// link.
 #[cfg(feature = "serde")]
 mod bits_per_second {
     use super::Rate;

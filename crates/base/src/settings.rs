@@ -1,8 +1,8 @@
 //! Everything that can be set on one connection of our stack, as plain data.
 //!
 //! A *profile* (in `stack`) is a whole [`SocketSettings`] with a name; a *knob* (in
-//! [`crate::KNOBS`]) reads and writes one value of it by name. There is no `Default`: whoever needs
-//! settings names the profile that they come from.
+//! [`crate::KNOBS`]) reads and writes one value of it by name. There is no `Default`: settings
+//! always come from a named profile.
 
 use core::time::Duration;
 
@@ -194,14 +194,15 @@ pub enum Completion {
     Winsock,
 }
 
-/// What a program keeps in its send buffer. A write that has begun may exceed the buffer of Linux,
-/// and who asks for room before each write leaves a part of it empty.
+/// How far a program fills its send buffer. On Linux that depends on the program: a write that has
+/// begun may exceed the buffer, and a program that asks for room before each write leaves a part of
+/// it empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Most payload that is written and not acknowledged, in 1/1000 of the buffer's size, whatever
     /// memory it takes.
     pub share: u32,
-    /// Room below which it writes nothing, in bytes.
+    /// It does not write while less room than this is free, in bytes.
     pub room_bytes: u32,
 }
 
@@ -216,8 +217,8 @@ pub struct SendMemory {
     pub completion: Completion,
     /// Most payload that is sent and not acknowledged (`NetBurner` `SetSocketUnackBuffers`).
     pub unacked_budget: Option<u32>,
-    /// What the program keeps there: of Linux, where that depends on how the program writes.
-    /// `None`: as the rules of `completion` have it.
+    /// How far the program fills the buffer, for Linux, where that depends on how it writes.
+    /// `None`: by the rules of `completion`.
     pub held: Option<Held>,
     /// Unsent bytes above which the application is not asked for more (`TCP_NOTSENT_LOWAT`).
     pub notsent_lowat: Option<u32>,
@@ -255,6 +256,8 @@ pub struct Options {
     pub ecn: Ecn,
     /// Announce and send at most this much payload in a segment; `None`: what the MTU gives.
     pub mss: Option<u16>,
+    /// Announce at most this much, whatever is sent (the route's `advmss`); `None`: as above.
+    pub advmss: Option<u16>,
     /// Payload of a segment where the peer announces none (RFC 9293 section 3.7.1: 536).
     pub default_mss: u16,
     /// First receive window in segments; `None`: what the buffer gives.

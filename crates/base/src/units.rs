@@ -197,7 +197,7 @@ impl Rate {
     /// divided by the rate) to be passed as `carry` with the next packet, so that no rate drifts.
     ///
     /// # Panics
-    /// Where the rate is zero: a wire that never sends is no wire.
+    /// Where the rate is zero: a link that never sends has no serialization time.
     #[must_use]
     pub fn serialize(self, bytes: u64, carry: u64) -> (Duration, u64) {
         let (nanos, carry) = self.serialize_nanos(bytes, carry);

@@ -78,7 +78,7 @@ impl VirtioHeader {
     /// The checksum has been found right.
     pub const DATA_VALID: u8 = 2;
 
-    /// Reads the first [`Self::BYTES`]; a count of merged buffers behind them says nothing here.
+    /// Reads the first [`Self::BYTES`]; a count of merged buffers after them is not used here.
     ///
     /// # Errors
     /// Where there are fewer bytes.

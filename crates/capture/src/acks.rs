@@ -13,7 +13,7 @@ use crate::sender::Ack;
 
 /// ACKs on their way to an end, at most; more are handed over early.
 pub(crate) const WAITING_MAX: usize = 512;
-/// ... where nobody looks at what the sender does meanwhile.
+/// ... if the sender is not observed meanwhile.
 pub(crate) const WAITING_UNSEEN: usize = 32;
 /// This many measurements make a window of which the smallest counts.
 const WINDOW: u32 = 8;
@@ -176,11 +176,11 @@ const fn is_before(stamp: u32, other: u32) -> bool {
 
 /// ACKs on their way to an end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Underway {
+pub(crate) struct AcksInTransit {
     acks: VecDeque<(Option<u32>, Ack)>,
 }
 
-impl Underway {
+impl AcksInTransit {
     /// One more, with its timestamp; gives the oldest where they are more than `most`.
     pub(crate) fn push(&mut self, stamp: Option<u32>, ack: Ack, most: usize) -> Option<Ack> {
         let first = if self.acks.len() >= most {

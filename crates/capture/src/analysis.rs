@@ -47,7 +47,7 @@ pub struct Settings {
     pub open_max: usize,
     /// Connections that are handed to the doctor: those with most payload.
     pub judged_max: usize,
-    /// Two numbers that nobody who writes packets can know.
+    /// Two numbers that writers of packets cannot know.
     pub hash_keys: [u64; 2],
     /// Whether each connection is told of by [`Analysis::poll_flow`].
     pub lists_flows: bool,
@@ -537,7 +537,7 @@ impl Fit {
             Place::Over(over) => over.since,
         };
         let is_soon = segment.at.nanos_since(since) < SOON_NANOS;
-        // Whoever has closed repeats its FIN at most.
+        // An end that has closed can only retransmit its FIN.
         let has_more = segment.payload_bytes > 0 && !segment.has(TcpFlags::FIN);
         let is_long_ago = segment.at.since(since) >= LINGER || since.since(segment.at) > CLOCK_SET;
         match opens(segment) || (has_more && !is_soon) || is_long_ago {

@@ -3,7 +3,7 @@
 use base::tcp::{SackBlocks, TcpFlags};
 use base::{Instant, SeqNum};
 
-use crate::acks::{Near, Underway};
+use crate::acks::{AcksInTransit, Near};
 use crate::packet::Segment;
 use crate::sender::{Ack, Data, Sacked, Sender};
 use crate::waits::Held;
@@ -31,7 +31,7 @@ pub(crate) struct End {
     pub(crate) sender: Sender,
     pub(crate) near: Near,
     /// ACKs that it does not have yet.
-    pub(crate) underway: Underway,
+    pub(crate) underway: AcksInTransit,
     pub(crate) opening: Opening,
     /// The window that it offers, as it stands in its packets.
     pub(crate) window: u16,
@@ -80,7 +80,7 @@ impl End {
         Self {
             sender: Sender::new(),
             near: Near::default(),
-            underway: Underway::default(),
+            underway: AcksInTransit::default(),
             opening: Opening::default(),
             window: 0,
             has_stamps: false,

@@ -12,7 +12,7 @@ const KEPT: usize = 64;
 const ENOUGH: usize = 8;
 /// Gaps within this many round trips belong to one loss.
 const TOGETHER_RTTS: u32 = 4;
-/// A shorter wait is no queue.
+/// A shorter wait is not a queue.
 const WAIT_MIN: Duration = Duration::from_micros(500);
 
 /// Round trips of one direction.

@@ -1,5 +1,5 @@
 //! Files of packets, or of anything else, that may be compressed, read from their start to their
-//! end once. Whoever opens them hands them over as a reader.
+//! end once. The caller opens them and passes a reader.
 
 use std::error::Error;
 use std::fmt;

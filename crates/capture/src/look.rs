@@ -1,4 +1,4 @@
-//! The flow sample of one end at a look, for the doctor.
+//! Makes the flow sample of one end, for the doctor.
 //!
 //! What the packets of a connection cannot show is `None`: buffers, options of sockets, what a
 //! program has not read. The congestion window and what was not sent are inferred from what the
@@ -16,7 +16,7 @@ const NO_THRESHOLD: u32 = u32::MAX;
 
 /// No host offers less than this for long, but as a scaled number (bytes).
 const TINY_WINDOW: u16 = 1024;
-/// Windows without a scale are at least this, or nobody had reason to switch it off (bytes).
+/// Windows without a scale are at least this, or there was no reason to disable scaling (bytes).
 const PLAIN_WINDOW: u16 = 14_600;
 
 /// Looks at all connections together that come as often as was asked for, about ...

@@ -10,7 +10,7 @@ use crate::sender::{Ack, Data};
 
 /// Ranges that the capture has not seen, at most.
 const HOLES_MAX: usize = 8;
-/// What fills a gap this long after it opened was retransmitted; earlier, it was overtaken.
+/// What fills a gap this long after it opened was retransmitted; earlier, it was reordered.
 const OVERTAKEN_MAX: Duration = Duration::from_millis(3);
 /// Share of the timeout from which on a silence is taken for one: the capture's RTO is an estimate.
 const TIMEOUT_SHARE: f64 = 0.7;
@@ -31,7 +31,7 @@ pub(crate) struct Loss {
     pub(crate) fast: u64,
     /// Of these, needless (D-SACK).
     pub(crate) needless: u64,
-    /// Segments that were overtaken before the capture saw them.
+    /// Segments that were reordered before the capture saw them.
     pub(crate) reordered: u64,
     /// Gaps that the receiver told of, and that were none.
     pub(crate) overtaken: u64,
@@ -171,7 +171,7 @@ impl Loss {
         true
     }
 
-    /// Whether data that fills a gap was overtaken: by the sender's clock, unless that is the same
+    /// Whether data that fills a gap was reordered: by the sender's clock, unless that is the same
     /// for the newest data; else by the age of the gap.
     fn is_overtaken(&self, data: &Data, since: Instant) -> bool {
         match (data.stamp, self.newest) {

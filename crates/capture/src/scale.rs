@@ -16,7 +16,7 @@ const SCALE_PASSED: u32 = 16;
 pub(crate) struct ScaleVotes {
     /// The window that the sender has, as it stands in the packet.
     offered: u16,
-    /// A handshake told it: nobody asks what the flights say.
+    /// Known from the handshake: the flights are not examined.
     is_told: bool,
     /// Apart from what each packet needs, since most connections have none.
     votes: Option<Box<Votes>>,

@@ -220,7 +220,7 @@ pub struct DirectionSummary {
     pub tail_probes: u64,
     /// ... and in vain, as the receiver says (D-SACK).
     pub needless_retransmissions: u64,
-    /// Segments that others had overtaken when they were captured.
+    /// Segments that were captured out of order.
     pub reordered_segments: u64,
     /// Payload that was acknowledged and not captured.
     pub missed_bytes: u64,

@@ -7,7 +7,7 @@ use crate::flow::Flow;
 use crate::packet::Key;
 
 /// The connections that are open, and where each is by the hash of its ends. The hash has a key, so
-/// that nobody can choose ends that meet in it.
+/// that ends cannot be chosen to collide.
 #[derive(Debug)]
 pub(crate) struct Table {
     keys: [u64; 2],

@@ -1,5 +1,5 @@
-//! Classifies the wait of a sender between two packets: the next one tells it. What leaves as soon
-//! as an ACK comes had been waiting for that ACK, and the windows of that time say why.
+//! Classifies the wait of a sender between two packets, once the next one is seen. What is sent as
+//! soon as an ACK arrives had been waiting for that ACK, and the windows at that time show why.
 
 use core::time::Duration;
 
@@ -265,7 +265,7 @@ impl Waits {
         })
     }
 
-    /// Whether the other end's window let nothing out for most of the time between two segments.
+    /// Whether the other end's window permitted nothing for most of the time between two segments.
     fn was_shut_most(&self, last: Instant, now: Instant) -> bool {
         self.opened > last && self.opened.nanos_since(last) >= now.nanos_since(self.opened)
     }

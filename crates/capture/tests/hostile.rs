@@ -1,4 +1,4 @@
-//! What anybody may have written: it ends in answers, in bounded memory, never in a panic.
+//! Untrusted captures: they end in answers, in bounded memory, never in a panic.
 
 mod made;
 

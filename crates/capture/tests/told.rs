@@ -222,7 +222,7 @@ fn a_syn_opens_another_connection_where_the_first_was_seen_from_its_middle() {
     };
     assert_eq!(bytes(&next), [100, 100]);
     assert_eq!((flows[0].syn_seen, flows[1].syn_seen), (false, true));
-    // Its own, overtaken on the way to the capture.
+    // Its own, reordered on the way to the capture.
     assert_eq!(
         bytes(&[data(0, 1000), syn(999), data(2 * SECOND, 1100)]),
         [200]
@@ -293,7 +293,7 @@ fn requests_show_no_scale() {
     let mut made = Vec::new();
     for round in 0..20 {
         let (at, seq, ack) = (u64::from(round) * 10_000, 1000 + 100 * round, 4344 * round);
-        // Nothing of the other end is in flight then: the window says nothing.
+        // Nothing of the other end is in flight then: its window has no meaning.
         made.push(Made {
             ack,
             window: 500,

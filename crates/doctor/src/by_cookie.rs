@@ -1,6 +1,6 @@
-//! Something of each of very many connections, by the cookie of its socket. The kernel lists
-//! sockets in about the same order each time, so that the place of the next one is known nearly
-//! always, and nothing is searched for.
+//! A map from the cookies of sockets to values, for very many connections. The kernel lists sockets
+//! in about the same order each time, so that the place of the next one is nearly always known,
+//! without a search.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 pub struct ByCookie<T> {
     slots: Vec<Slot<T>>,
     places: BTreeMap<u64, usize>,
-    /// The place that was asked for last.
+    /// The place of the last lookup.
     last: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Slot<T> {
     cookie: u64,
-    /// The place that was asked for after it the last time.
+    /// The place that was looked up after it the last time.
     next: usize,
     value: T,
 }
@@ -52,13 +52,13 @@ impl<T> ByCookie<T> {
         Some(&mut self.slots[at].value)
     }
 
-    /// Whether there is one.
+    /// Whether there is a value.
     #[must_use]
     pub fn contains(&self, cookie: u64) -> bool {
         self.places.contains_key(&cookie)
     }
 
-    /// Puts one in, in place of the one that there was.
+    /// Inserts a value, or replaces it.
     pub fn insert(&mut self, cookie: u64, value: T) {
         if let Some(known) = self.value_mut(cookie) {
             *known = value;
@@ -73,22 +73,22 @@ impl<T> ByCookie<T> {
         });
     }
 
-    /// All, in the order in which they came.
+    /// All values, in the order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.slots.iter().map(|slot| (slot.cookie, &slot.value))
     }
 
-    /// All, to be changed.
+    /// All values, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().map(|slot| &mut slot.value)
     }
 
-    /// All, to be kept elsewhere.
+    /// All values, by value.
     pub fn into_values(self) -> impl Iterator<Item = T> {
         self.slots.into_iter().map(|slot| slot.value)
     }
 
-    /// Forgets the others.
+    /// Removes the others.
     pub fn retain(&mut self, mut is_kept: impl FnMut(&mut T) -> bool) {
         let before = self.slots.len();
         self.slots.retain_mut(|slot| is_kept(&mut slot.value));

@@ -24,8 +24,8 @@ use crate::timeline::Timeline;
 use crate::verdict::Verdict;
 pub use place::{Place, Services};
 
-/// Connections of a pair of hosts that are regarded beside the one in question, at most so many
-/// open ones and so many that have ended.
+/// Most siblings of a connection between a pair of hosts that are considered, of open ones and of
+/// ended ones each.
 const SIBLINGS_MAX: usize = 64;
 /// Connections that were seen for a smaller share of the time came or went.
 const SHORT_SHARE: f64 = 0.6;
@@ -52,7 +52,7 @@ pub struct Cases<'r> {
     services: Services,
     /// How long was recorded.
     whole: Duration,
-    /// When the connections that were open at first were looked at.
+    /// When the connections that were open at first were sampled.
     first_look: Option<Instant>,
     /// Recordings of the same time from elsewhere, which may hold the other ends.
     elsewhere: Option<&'r Cases<'r>>,
@@ -60,7 +60,7 @@ pub struct Cases<'r> {
     beside: RefCell<Option<Arc<Beside>>>,
 }
 
-/// The two ends in the order of their ports, which tell nearly all connections of a host apart.
+/// The two ends in the order of their ports, which distinguish nearly all connections of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByPorts(FlowKey);
 
@@ -85,9 +85,9 @@ struct Beside {
     pid: Option<u32>,
     /// The port here that accepted them.
     accepted_at: Option<Place>,
-    /// None was left out for its ports, so that another connection may regard them, too.
+    /// None was left out for its ports, so that another connection may use the list, too.
     serves_others: bool,
-    /// The latest first: one more than are regarded, since the one in question is not.
+    /// The latest first: one more than are considered, since the connection itself is not.
     open: Vec<Sibling>,
     ended: Vec<Sibling>,
 }
@@ -133,12 +133,12 @@ struct Between {
     ended: Vec<usize>,
 }
 
-/// One connection to answer for, with all that is known around it.
+/// One connection to diagnose, with all that is known around it.
 #[derive(Clone, Debug)]
 pub struct Case<'c, 'r> {
     cases: &'c Cases<'r>,
     index: usize,
-    /// All that it stands for, itself too.
+    /// All that it stands for, itself included.
     members: Vec<usize>,
 }
 
@@ -185,7 +185,7 @@ impl<'r> Cases<'r> {
         cases
     }
 
-    /// The same, whose other ends are in `elsewhere`.
+    /// Cases of `recording`, whose other ends may be in `elsewhere`.
     #[must_use]
     pub const fn with_other_ends(mut self, elsewhere: &'r Self) -> Self {
         self.elsewhere = Some(elsewhere);
@@ -210,9 +210,9 @@ impl<'r> Cases<'r> {
         self.whole
     }
 
-    /// The connections to answer for, of those that are `wanted`. One with both ends here is
-    /// answered for once, by the end that sends more; those of one service that came or went are
-    /// one case.
+    /// The connections to diagnose, of those that are `wanted`. One with both ends here is
+    /// diagnosed once, from the end that sends more; connections of one service that came or went
+    /// are one case.
     pub fn select(&self, wanted: impl Fn(&Track) -> bool) -> Vec<Case<'_, 'r>> {
         let mut groups: BTreeMap<GroupKey, Case<'_, 'r>> = BTreeMap::new();
         for index in 0..self.tracks.len() {
@@ -270,7 +270,8 @@ impl<'r> Cases<'r> {
             return GroupKey::Unanswered(self.services.place(track.key), track.pid());
         }
         match self.services.place(track.key) {
-            // Whose these are is known without a process, which those that ended early do not show.
+            // They belong together without a known process, which connections that ended early do
+            // not show.
             place @ Place::Listening(_) => GroupKey::Short(place, None),
             place @ Place::Remote(_) => GroupKey::Short(place, track.pid()),
         }
@@ -283,8 +284,8 @@ impl<'r> Cases<'r> {
         (track.ended && facts.looks < MIN_SAMPLES) || facts.interval < part
     }
 
-    /// Payload that a connection sent and received while it was watched. Of one that was opened
-    /// meanwhile the first look finds some already.
+    /// Payload that a connection sent and received while it was watched. The first sample of one
+    /// that was opened meanwhile has some already.
     fn moved_bytes(&self, index: usize) -> (u64, u64) {
         let facts = &self.facts[index];
         let (sent, received) = if self.tracks[index].was_open_at(self.first_look) {
@@ -297,7 +298,7 @@ impl<'r> Cases<'r> {
 
     /// Other connections between the same two hosts, of the same process (where that is known), or
     /// accepted at the same port: a server may have several processes, or one for each connection.
-    /// Thousands may ask for the same ones, one after the other.
+    /// Cached, since thousands of connections may have the same ones.
     fn beside(&self, index: usize) -> Arc<Beside> {
         let known = self.beside.borrow().clone();
         let accepted_at = self.accepted_at(index);
@@ -388,8 +389,8 @@ impl<'r> Cases<'r> {
 }
 
 impl<'c, 'r> Case<'c, 'r> {
-    /// Lets it stand for another connection too; the one whose owner is known, and that tells most,
-    /// is looked at.
+    /// Adds another connection to the case; the one with a known owner and the most samples
+    /// represents it.
     fn add(&mut self, index: usize) {
         let of = |index: usize| {
             let (track, facts) = (&self.cases.tracks[index], &self.cases.facts[index]);
@@ -401,7 +402,7 @@ impl<'c, 'r> Case<'c, 'r> {
         self.members.push(index);
     }
 
-    /// The connection; the longest seen one where it stands for several.
+    /// The connection; the one observed longest, if the case has several.
     #[must_use]
     pub fn track(&self) -> &'r Track {
         &self.cases.tracks[self.index]
@@ -449,8 +450,8 @@ impl<'c, 'r> Case<'c, 'r> {
         Some((cases, &cases.tracks[index]))
     }
 
-    /// The doctor's answer. Where it is not sure enough to act on, others that it stands for are
-    /// asked: the surest answer counts of those that agree.
+    /// The doctor's answer. If it is not sure enough to act on, others that it stands for are
+    /// diagnosed too: the surest answer of those that agree counts.
     #[must_use]
     pub fn diagnose(&self) -> Report {
         let report = self.cases.diagnose(self.index, Duration::ZERO);
@@ -468,8 +469,8 @@ impl<'c, 'r> Case<'c, 'r> {
             .unwrap_or(report)
     }
 
-    /// How long its other connections were watched, of those that were seen longest, and their
-    /// surest answer, where each has the same main verdict by itself; `None` where one has another.
+    /// How long the longest of its other connections were watched in all, and their surest answer,
+    /// if each has the same main verdict by itself; `None` if one has another.
     fn seen_alike(&self, main: &Verdict) -> Option<(Duration, Report)> {
         let others = self.members.iter().filter(|&&index| index != self.index);
         let mut others: Vec<(Duration, usize)> = others
@@ -484,7 +485,7 @@ impl<'c, 'r> Case<'c, 'r> {
             match report.main() {
                 Some(other) if other.diagnosis == main.diagnosis => alike += interval,
                 Some(_) => return None,
-                // Of one that was hardly seen nothing is said.
+                // One that was hardly seen gets no verdict.
                 None => continue,
             }
             if surest.as_ref().and_then(confidence) < confidence(&report) {
@@ -555,7 +556,7 @@ enum GroupKey {
     Alone(u64, usize),
     /// Short connections of one service, and of one process where it is the client.
     Short(Place, Option<u32>),
-    /// The same of those that nobody answers, which would not show beside others.
+    /// The same of those without an answer, which would not show beside others.
     Unanswered(Place, Option<u32>),
 }
 
@@ -567,8 +568,8 @@ fn is_unanswered(track: &Track) -> bool {
     is_opening && timeouts() > Some(1)
 }
 
-/// A connection that ended early does not show its process: it is of the only one here that has
-/// connections to the same place.
+/// A connection that ended early does not show its process: it is assigned to the only one here
+/// that has connections to the same place.
 fn join_ownerless(groups: &mut BTreeMap<GroupKey, Case<'_, '_>>) {
     let mut owners: BTreeMap<Place, Vec<u32>> = BTreeMap::new();
     for key in groups.keys() {

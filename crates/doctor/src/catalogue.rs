@@ -22,7 +22,7 @@ pub enum Kind {
     Nothing,
 }
 
-/// Objective of a diagnosis's cure, by which a change is judged.
+/// Objective of a diagnosis's fix, by which a change is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -58,7 +58,7 @@ pub enum InPackets {
 }
 
 impl InPackets {
-    /// How sure a verdict that rests on packets alone may be; `None` where as sure as any.
+    /// Highest confidence of a verdict from packets alone; `None`: any.
     #[must_use]
     pub const fn confidence_max(self) -> Option<Confidence> {
         match self {
@@ -69,7 +69,7 @@ impl InPackets {
     }
 }
 
-/// A smaller share of stalls is not told from none.
+/// A smaller share of stalls is not distinguishable from none.
 const STALLS_MIN: f64 = 0.05;
 
 impl Objective {
@@ -121,7 +121,7 @@ pub(crate) enum Rule {
     Flow(fn(&View<'_>) -> Option<Verdict>),
     /// In a connection that does not carry data yet.
     Opening(fn(&Timeline) -> Option<Verdict>),
-    /// In what the connections of a host share.
+    /// In the state that the connections of a host share.
     Host(fn(&HostTimeline) -> Option<Verdict>),
 }
 
@@ -129,15 +129,15 @@ pub(crate) enum Rule {
 pub struct Diagnosis {
     /// Short name, such as `nagle-delack-stall`.
     pub id: &'static str,
-    /// One sentence for people.
+    /// One sentence for users.
     pub sentence: &'static str,
     /// The limit that it refines; `None` for advice and for causes outside one flow.
     pub limit: Option<Limit>,
     /// Finding or not.
     pub kind: Kind,
-    /// The least confidence from which a change is made on its account.
+    /// Least confidence from which a change is made for it.
     pub act_from: Confidence,
-    /// Objective of its cure.
+    /// Objective of its fix.
     pub objective: Objective,
     /// Evidence in a capture.
     pub in_packets: InPackets,
@@ -174,7 +174,7 @@ pub fn find_diagnosis(id: &str) -> Option<&'static Diagnosis> {
     DIAGNOSES.iter().find(|diagnosis| diagnosis.id == id)
 }
 
-/// The values from which most rows differ in a few fields only.
+/// Defaults of a row; most rows override a few fields only.
 const FINDING: Diagnosis = Diagnosis {
     id: "",
     sentence: "",

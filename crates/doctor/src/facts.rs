@@ -1,4 +1,5 @@
-//! What is asked about each of thousands of connections: how long it was seen, and what it moved.
+//! Facts about a connection that are cheap for thousands of them: how long it was observed, and how
+//! much it carried.
 
 use std::time::Duration;
 

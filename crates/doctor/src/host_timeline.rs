@@ -40,7 +40,7 @@ pub struct LinkDrops {
     pub tx_pkts: u64,
     /// Length of its transmit queue in packets.
     pub txqueuelen_pkts: u32,
-    /// Kind of the queueing discipline that dropped most, or of the root where none did.
+    /// Kind of the queueing discipline that dropped most, or of the root if none did.
     pub qdisc_kind: String,
     /// Bytes that its queue holds, as far as its kind tells.
     pub queue_bytes: Option<u64>,
@@ -65,19 +65,19 @@ impl LinkDrops {
 }
 
 impl HostTimeline {
-    /// Nothing seen yet.
+    /// No samples yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one more sample; one that is not later than the last is left out.
+    /// Adds a sample; one that is not later than the last is ignored.
     pub fn push(&mut self, sample: HostSample) {
         if self.samples.back().is_some_and(|last| sample.at <= last.at) {
             return;
         }
         if self.samples.len() == SAMPLES_KEPT {
-            // Every second one goes, but not the first: differences are over the whole time.
+            // Drops every second one, but not the first: differences cover the whole time.
             let mut index = 0;
             self.samples.retain(|_| {
                 index += 1;

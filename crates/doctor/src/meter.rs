@@ -1,6 +1,6 @@
 //! Activity of a connection since the previous poll: rate, direction, and the limit that held it
-//! most of the time. Each look is compared with what the one before showed, and needs no recording:
-//! for a screen that shows thousands of connections second by second.
+//! most of the time. Each sample is compared with the one before, without a recording: for a screen
+//! that shows thousands of connections second by second.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use base::{FlowSample, Instant, Limit, Rate};
 use crate::by_cookie::ByCookie;
 use crate::shares::{Shown, Times};
 
-/// A rate over less is an accident.
+/// A rate over a shorter time is meaningless.
 const MEASURED_MIN: Duration = Duration::from_millis(100);
 
 /// State of a connection for most of the time.
@@ -17,7 +17,7 @@ const MEASURED_MIN: Duration = Duration::from_millis(100);
 pub enum Held {
     /// This limit held it as a sender.
     Limit(Limit),
-    /// Mostly receiving: its limits as a sender say little.
+    /// Mostly receiving: its limits as a sender mean little.
     Receiving,
     /// Active, and its limit could not be determined.
     Unclear,
@@ -38,16 +38,16 @@ pub struct Reading {
     pub share: f64,
 }
 
-/// Counters of a connection when it was last asked, and what its time went to since.
+/// Counters of a connection at the last poll, and its time by limit since.
 #[derive(Debug)]
 struct Meter {
     began: Counters,
-    /// Counters at the newest look.
+    /// Counters of the newest sample.
     newest: Counters,
     shown: Shown,
     rest: Option<Rest>,
     times: Times,
-    /// The last answer, which stands until there is enough for another one.
+    /// The last answer, valid until there is enough for another one.
     reading: Option<Reading>,
 }
 
@@ -60,7 +60,8 @@ struct Counters {
     is_waiting: bool,
 }
 
-/// Evidence that nothing was in flight at a look, and that nothing has happened since another.
+/// Evidence that nothing was in flight at a sample, and that nothing has happened since another
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rest {
     segs_in: u64,
@@ -98,7 +99,7 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// Sums up a look at a connection.
+    /// Adds a sample of a connection.
     pub fn handle_look(&mut self, cookie: u64, sample: &FlowSample) {
         match self.of.value_mut(cookie) {
             Some(meter) => meter.handle_look(sample),
@@ -106,12 +107,12 @@ impl Meters {
         }
     }
 
-    /// The state of a connection since the previous call; `None` without a look at it.
+    /// The state of a connection since the previous call; `None` without a sample.
     pub fn poll(&mut self, cookie: u64) -> Option<Reading> {
         self.of.value_mut(cookie).map(Meter::poll)
     }
 
-    /// Forgets the connections that were not looked at since then.
+    /// Removes the connections that were not sampled since then.
     pub fn forget_before(&mut self, time: Instant) {
         self.of.retain(|meter| meter.newest.at >= time);
     }
@@ -150,7 +151,7 @@ impl Meter {
         let (shown, rest) = (Shown::of(sample), Rest::of(sample));
         let before = core::mem::replace(&mut self.shown, shown);
         let rested = core::mem::replace(&mut self.rest, rest);
-        // While it rests nothing holds it.
+        // An idle connection has no limit.
         if rest.is_none() || rest != rested {
             self.times.share_out(&before, &shown);
         }
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A look at a sender that waits for room in the peer's window.
+    /// A sample of a sender that waits for room in the peer's window.
     fn stopped(millis: u64, acked: u64) -> FlowSample {
         let time = Duration::from_millis(millis);
         FlowSample {
@@ -253,7 +254,7 @@ mod tests {
         assert!(first.share > 0.99, "{first:?}");
         let later = read(&[stopped(1500, 4000), stopped(2000, 6000)]);
         assert_eq!(later.rate, Rate::from_bits_per_second(32_000));
-        // No look since then.
+        // No sample since then.
         assert_eq!(read(&[]), later);
     }
 

@@ -17,8 +17,8 @@ use crate::view::View;
 
 /// Everything that was seen of one flow and around it, over the same interval.
 ///
-/// `local` may be either end: which way the payload goes is found out from the counters. What was
-/// not seen is `None` or empty; each makes some verdicts less sure or impossible.
+/// `local` may be either end: the counters show the direction of the payload. What was not observed
+/// is `None` or empty, which makes some verdicts less sure or impossible.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation<'a> {
     /// The flow's socket on the host that was observed.
@@ -39,10 +39,10 @@ pub struct Observation<'a> {
     pub interface: Option<&'a str>,
     /// The same of the host at the other end.
     pub remote_interface: Option<&'a str>,
-    /// The process at the observed end has other connections that carry data, so that what it
-    /// computes is not for this one alone.
+    /// The process at the observed end has other connections that carry data, so that its CPU time
+    /// is not for this one alone.
     pub shares_process: bool,
-    /// Answers arrive on another connection between the same two hosts, of whichever process.
+    /// Answers arrive on another connection between the same two hosts, of any process.
     pub hosts_answer_elsewhere: bool,
     /// How long other connections of the same service were watched that, each by itself, gave the
     /// same main verdict: several short ones show together what one long one does.
@@ -121,7 +121,7 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
     let scope = if enough(&main) {
         Scope::All
     } else {
-        // A connection may live shorter than any interval; earlier ones of its kind then speak.
+        // A connection may be shorter than any interval; earlier ones of its kind are used then.
         Scope::ShortLived
     };
     let mut verdicts = rules::evaluate(&main, scope);
@@ -210,7 +210,7 @@ fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
     if sent_here > 0 || sent_there > 0 {
         return sent_here >= sent_there;
     }
-    // Nothing moves: what lies unread is received data, and whoever waits for ACKs is the sender.
+    // Nothing moves: unread data is received data, and the end that waits for ACKs is the sender.
     let unread = |timeline: &Timeline| timeline.latest(|s| s.unread_bytes).unwrap_or(0);
     match (unread(local), remote.map_or(0, unread)) {
         (0, 0) => {}
@@ -220,7 +220,7 @@ fn local_sends_most(local: &Timeline, remote: Option<&Timeline>) -> bool {
     waiting(local) > 0 || remote.is_none_or(|remote| waiting(remote) == 0)
 }
 
-/// Whether so much was seen of a connection that it can be judged by itself.
+/// Whether enough of a connection was observed to judge it by itself.
 pub(crate) fn is_enough(timeline: &Timeline) -> bool {
     timeline.looks() >= MIN_SAMPLES && timeline.interval() >= MIN_INTERVAL.mul_f64(INTERVAL_SLACK)
 }

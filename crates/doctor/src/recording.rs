@@ -1,5 +1,5 @@
-//! Recordings: samples of a host and its connections over some time: all that an answer is made
-//! from, whoever filled it.
+//! Recordings: samples of a host and its connections over some time. They are all the input of the
+//! rules, whatever the source.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ mod samples;
 pub struct Recording {
     /// The connections in order of appearance.
     pub flows: Vec<Track>,
-    /// The looks at the host in order of time; at least two.
+    /// Samples of the host in order of time; at least two.
     pub hosts: Vec<HostSample>,
     /// When it began.
     pub began: Instant,
@@ -36,7 +36,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// When the first of its connections was looked at; see [`Track::was_open_at`].
+    /// When the first of its connections was sampled; see [`Track::was_open_at`].
     #[must_use]
     pub fn first_look(&self) -> Option<Instant> {
         let tracks = self.flows.iter();
@@ -49,7 +49,7 @@ impl Recording {
         let known = self.flows.iter().enumerate();
         let places: BTreeMap<u64, usize> = known.map(|(at, track)| (track.cookie, at)).collect();
         for track in &mut self.flows {
-            // Unless it is in the later one.
+            // Ended, unless the later one has it.
             track.ended = true;
         }
         for track in later.flows {
@@ -81,25 +81,25 @@ pub struct Track {
     pub cookie: u64,
     /// Owners at the time of the lookup; empty where unknown.
     pub owners: Vec<SocketOwner>,
-    /// The looks at it in order of time; at least one.
+    /// Its samples in order of time; at least one.
     pub samples: Samples,
     /// The connection was closed before the window ended.
     pub ended: bool,
-    /// The interface through which it sends, as the routes stand at the end; `None` where that was
-    /// not looked up.
+    /// The interface through which it sends, by the routes at the end; `None` if that was not
+    /// looked up.
     pub interface: Option<String>,
     /// Why the options of its owner could not be read, such as a missing permission.
     pub options_error: Option<String>,
 }
 
-/// A look at all sockets takes no longer: the kernel tells of one after the other, and each sample
-/// has its own time.
+/// Longest time to sample all sockets: the kernel lists one after the other, and each sample has
+/// its own time.
 const LOOK_LASTS: Duration = Duration::from_millis(50);
 
 impl Track {
-    /// Whether it was there as the recording began, of whose connections the first was seen at
-    /// `first_look`. One that was opened just after that counts as there as well: its first bytes
-    /// are not counted then, which are few; of one that was there all its past would be.
+    /// Whether it was open when the recording began, whose first connection was sampled at
+    /// `first_look`. One opened just after that counts as open, too: then its first few bytes are
+    /// not counted, while the other mistake would count the whole past of an open one.
     #[must_use]
     pub fn was_open_at(&self, first_look: Option<Instant>) -> bool {
         let first = self.samples.began();
@@ -108,7 +108,7 @@ impl Track {
             .is_some_and(|(first, look)| first <= look + LOOK_LASTS)
     }
 
-    /// Takes in what was seen of it later.
+    /// Appends what was seen of it later.
     fn go_on(&mut self, later: Self) {
         for sample in &later.samples {
             self.samples.push(sample);
@@ -135,7 +135,7 @@ pub struct ProcessInfo {
     /// Its number in the caller's process namespace.
     pub pid: u32,
     /// Its short name (`/proc/PID/comm`), at most 15 bytes. In this and the other names, control
-    /// characters and what is no text are replaced by U+FFFD.
+    /// characters and invalid text are replaced by U+FFFD.
     pub command: String,
     /// Its arguments joined by spaces, 4096 bytes of them; empty for a kernel thread.
     pub cmdline: String,

@@ -1,8 +1,8 @@
-//! Divides the time between looks among the limits of a sender.
+//! Divides the time between samples among the limits of a sender.
 //!
 //! Two counters of the kernel are exact (`tcp_chrono_*`): the time with nothing to send, and the
-//! time that the peer's window took. What is left of the time between two looks is shared out by
-//! what each of them saw: half the time goes by the look before, half by the one after.
+//! time that the peer's window took. The rest of the time between two samples is attributed by what
+//! they show: half of it by the sample before, half by the one after.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use base::{CongestionState, FlowSample, Instant, Limit, TcpState};
 
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 
-/// Shares of time by limit, and of the time of which nothing can be said; they sum to one.
+/// Shares of time by limit, and of the time whose limit is unknown; they sum to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
     of: [f64; Limit::ALL.len()],
@@ -24,7 +24,7 @@ pub(crate) struct Times {
     pub(crate) unclear: f64,
 }
 
-/// The limit shown by a look, with everything needed when the next one comes.
+/// The limit shown by a sample, with everything needed for the next one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     pub(crate) at: Instant,
@@ -75,7 +75,7 @@ impl Shares {
         self.of[place(limit)]
     }
 
-    /// The share of time of which nothing can be said, 0 to 1.
+    /// The share of time whose limit is unknown, 0 to 1.
     #[must_use]
     pub const fn unclear(&self) -> f64 {
         self.unclear
@@ -116,7 +116,7 @@ pub(crate) fn held<'s>(
 }
 
 impl Times {
-    /// Shares out the time between two looks.
+    /// Attributes the time between two samples.
     pub(crate) fn share_out(&mut self, before: &Shown, after: &Shown) {
         let all = after.at.since(before.at).as_secs_f64();
         let counted = |read: fn(&Shown) -> Option<Duration>| {
@@ -136,7 +136,7 @@ impl Times {
             self.add(Some(Limit::Application), all - busy);
             left = busy - shut;
         }
-        // The counters have had the idle time, and that of the window.
+        // The counters cover the idle time, and that of the window.
         let has_busy = busy.is_some() && is_open;
         let is_counted = |look: &Shown| {
             let is_shut = shut > 0.0 && look.limit == Some(Limit::PeerWindow);
@@ -145,7 +145,7 @@ impl Times {
         let votes = looks.into_iter().filter(|look| !is_counted(look));
         let number = votes.clone().count();
         if number == 0 {
-            // Both looks fell into what is counted; between them data came and went.
+            // Both samples lie in counted time; data came and went in between.
             let is_silent = looks.into_iter().any(|look| look.has_nothing);
             let between = if shut > 0.0 && !is_silent {
                 Limit::PeerWindow
@@ -167,7 +167,7 @@ impl Times {
     }
 }
 
-/// Why the flow did not send more at the time of a look; `None` where it does not show that.
+/// Why the flow did not send more at the time of a sample; `None` if that does not show it.
 fn limit_of(sample: &FlowSample) -> Option<Limit> {
     if matches!(
         sample.state,
@@ -197,7 +197,8 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
     if window_room_bytes(sample)? < unsent.min(mss) {
         return Some(Limit::PeerWindow);
     }
-    // A cork holds a partial segment with nothing out; whether one is set is not always to be seen.
+    // A cork holds a partial segment with nothing in flight; whether one is set is not always
+    // visible.
     let looks_corked = sample.cork.is_none() && sample.unacked_pkts == Some(0);
     if unsent < mss && (sample.cork == Some(true) || looks_corked) {
         return Some(Limit::Cork);
@@ -205,7 +206,7 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
     if unsent < mss && sample.unacked_pkts? > 0 && sample.nodelay != Some(true) {
         return Some(Limit::Nagle);
     }
-    // There is room everywhere, and the packets do not leave.
+    // No window or buffer is full, and yet packets are not sent.
     Some(if is_paced(sample) {
         Limit::Pacing
     } else if sample
@@ -214,8 +215,7 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
     {
         Limit::Interface
     } else {
-        // The room of a few segments waits to become that of a large packet
-        // (`tcp_tso_should_defer`).
+        // Room for a few segments waits to become that of a large packet (`tcp_tso_should_defer`).
         Limit::Congestion
     })
 }
@@ -234,7 +234,7 @@ fn is_paced(sample: &FlowSample) -> bool {
     sample.bbr.is_some() || sample.max_pacing_rate.is_some()
 }
 
-/// Nothing to send and nothing out.
+/// Nothing to send and nothing in flight.
 fn has_nothing(sample: &FlowSample) -> bool {
     sample.unacked_pkts == Some(0) && sample.notsent_bytes == Some(0)
 }

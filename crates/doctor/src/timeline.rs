@@ -1,9 +1,8 @@
 //! Differences of counters and votes of states of one flow over an interval.
 //!
 //! A [`Timeline`] takes samples of one socket and answers questions about the observed interval
-//! only. A difference since the birth of a connection says nothing about now, and one snapshot
-//! says little about an interval, so rules get differences and votes. What no sample shows is
-//! `None`.
+//! only. Totals since a connection began do not describe the present, and one snapshot says little
+//! about an interval, so rules get differences and votes. What no sample shows is `None`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -38,9 +37,9 @@ pub struct Timeline {
     /// Samples that were offered, of which every `stride`-th is kept.
     offered: usize,
     stride: usize,
-    /// The newest sample is there only until the next one comes.
+    /// The newest sample is replaced by the next one.
     is_extra: bool,
-    /// How many looks the samples stand for: thousands of connections are asked for it.
+    /// How many samples these stand for, cached: it is needed of thousands of connections.
     looks: usize,
     /// Start of these samples, cached because many connections ask their siblings for it.
     pub(crate) startup: OnceLock<Startup>,
@@ -48,7 +47,7 @@ pub struct Timeline {
     pub(crate) courses: Courses,
 }
 
-/// State of a sample that is needed at the next one.
+/// State of a sample that is needed for the next one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     key: FlowKey,
@@ -135,10 +134,10 @@ impl Timeline {
         Self::default()
     }
 
-    /// Takes one more sample. Another cookie or another key is another socket and starts anew; a
-    /// sample that is not later than the last, or of a socket that carries no data (listening,
-    /// opening, closed), is left out, except for the counters with which a connection was closed;
-    /// the oldest give way to new ones.
+    /// Adds a sample. Another cookie or another key is another socket and starts anew; a sample
+    /// that is not later than the last, or of a socket that carries no data (listening, opening,
+    /// closed), is left out, except for the counters with which a connection was closed; the oldest
+    /// give way to new ones.
     pub fn push(&mut self, sample: impl Into<Arc<FlowSample>>) {
         let sample = sample.into();
         if sample.state == Some(TcpState::SynSent) {
@@ -163,8 +162,8 @@ impl Timeline {
     }
 
     /// Keeps a bounded number of samples over the whole time: when there are too many, every second
-    /// one goes, and from then on every second new one is taken. The newest is always there, so
-    /// that differences reach to the end.
+    /// one is dropped, and from then on every second new one is kept. The newest is always there,
+    /// so that differences reach to the end.
     fn keep(&mut self, sample: Arc<FlowSample>) {
         let stride = self.stride.max(1);
         if self.is_extra
@@ -208,18 +207,18 @@ impl Timeline {
         self.courses = Courses::default();
     }
 
-    /// Looks before it was established.
+    /// Samples before it was established.
     pub(crate) const fn opening(&self) -> Option<&Opening> {
         self.opening.as_ref()
     }
 
-    /// Whether the connection was opened from this end; `None` where nothing tells.
+    /// Whether the connection was opened from this end; `None` if unknown.
     pub(crate) fn opened_here(&self) -> Option<bool> {
         let seen = self.opening.is_some().then_some(true);
         seen.or_else(|| self.samples().find_map(opened_here))
     }
 
-    /// How often it was looked at before it was established.
+    /// Number of samples before it was established.
     pub(crate) fn opening_looks(&self) -> u32 {
         self.opening.map_or(0, |opening| opening.looks)
     }
@@ -246,7 +245,7 @@ impl Timeline {
         self.samples.back().map(|sample| &**sample)
     }
 
-    /// How many looks the samples stand for.
+    /// How many samples these stand for.
     #[must_use]
     pub const fn looks(&self) -> usize {
         self.looks
@@ -276,7 +275,7 @@ impl Timeline {
     /// How long this flow should be observed: a second, and long enough for what takes round trips.
     #[must_use]
     pub fn wanted_interval(&self) -> Duration {
-        // Of the path, not of the queue that the flow itself fills.
+        // The round-trip time of the path, not of the queue that the flow itself fills.
         let round_trips = self
             .min_rtt()
             .or_else(|| self.srtt())
@@ -325,7 +324,7 @@ impl Timeline {
 
     /// As [`Timeline::largest`]; that of the later half of the watch where most values there are
     /// close to it. A program may set its buffers when the connection is open, so that the first
-    /// windows tell of others; a window that moves tells of the reader, by the largest it ever had.
+    /// windows belong to other buffers; a window that moves shows the reader, by its largest value.
     pub(crate) fn largest_that_holds(
         &self,
         read: impl Fn(&FlowSample) -> Option<u32>,
@@ -362,7 +361,7 @@ impl Timeline {
         values.into_iter().nth(place)
     }
 
-    /// Share of samples in which the flow had nothing to send and nothing out; `None` where that
+    /// Share of samples in which the flow had nothing to send and nothing in flight; `None` if that
     /// cannot be seen.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
@@ -519,7 +518,7 @@ impl Timeline {
     }
 }
 
-/// Nothing to send and nothing out; `None` where that cannot be seen.
+/// Nothing to send and nothing in flight; `None` if that cannot be seen.
 pub(crate) fn is_idle(sample: &FlowSample) -> Option<bool> {
     let unacked = sample.unacked_pkts?;
     let notsent = sample.notsent_bytes.or((unacked > 0).then_some(0))?;

@@ -11,7 +11,7 @@ use crate::catalogue::Diagnosis;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Confidence {
-    /// The signal is there, and other causes could give it too.
+    /// The signal is there, but other causes may explain it.
     Low,
     /// The signal is there and other causes were ruled out.
     Medium,
@@ -51,8 +51,8 @@ impl Side {
     }
 }
 
-/// A change that would help. It names the knob (whose scope says what it is turned on) and leaves
-/// to the caller which socket, route, interface or namespace that is.
+/// A change that would help. It names the knob, whose scope is a kind of object; the caller
+/// determines which socket, route, interface or namespace that is.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// Which host.
@@ -76,7 +76,7 @@ pub struct Proposal {
 pub struct NextLimit {
     /// In words, such as `window scale: 65535 bytes per round trip`.
     pub what: String,
-    /// The rate that it allows, where that can be said; `rate_bps` in JSON, in bit/s.
+    /// The rate that it permits, if known; `rate_bps` in JSON, in bit/s.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "rate_bps", serialize_with = "rate_bps")
@@ -85,7 +85,7 @@ pub struct NextLimit {
 }
 
 impl fmt::Display for NextLimit {
-    /// What it is, and its rate where that is not said.
+    /// The description, with the rate if that does not contain it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         match self.rate.map(human::rate) {
@@ -139,8 +139,8 @@ impl Verdict {
         self.diagnosis.is_finding() && self.is_sure()
     }
 
-    /// Whether it is a finding of which too little was seen to act on it: no answer, and no bill of
-    /// health.
+    /// Whether it is a finding without enough evidence to act on: neither an answer nor a sign that
+    /// all is well.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         self.diagnosis.is_finding() && !self.is_sure()

@@ -58,7 +58,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The timeline that verdicts stand on.
+    /// The timeline on which verdicts are based.
     pub(crate) fn main_timeline(&self) -> Option<&Timeline> {
         self.sender.or(self.receiver)
     }
@@ -195,8 +195,8 @@ impl View<'_> {
     }
 
     /// Whether ACKs come one after the other, as a queue lets segments out. A reader that takes
-    /// much at a time acknowledges much at a time: round trips are as long then, and nothing
-    /// waits in a queue. Where nobody tells, they do.
+    /// much at a time acknowledges much at a time: round trips are as long then, and nothing waits
+    /// in a queue. If unknown, they do.
     fn acks_come_steadily(&self) -> bool {
         let steady = || {
             let sender = self.sender?;
@@ -396,7 +396,7 @@ impl View<'_> {
         )
     }
 
-    /// Scale of the windows that the receiver offers.
+    /// Window scale of the receiver.
     pub(crate) fn window_scale(&self) -> Option<u8> {
         self.received(|s| s.rcv_wscale)
             .or_else(|| self.sent(|s| s.snd_wscale))

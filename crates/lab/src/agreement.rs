@@ -34,12 +34,12 @@ pub const AGREEMENT_SCENARIOS: &[(&str, &str)] = &[
 pub const ERROR_MEDIAN_MAX: f64 = 0.05;
 /// Largest 90th percentile of the errors.
 pub const ERROR_P90_MAX: f64 = 0.15;
-/// Above this, an error wants a cause.
+/// Errors above this share need a known cause.
 pub const ERROR_TO_EXPLAIN: f64 = 0.1;
 
 /// How an engine runs our stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum StackMode {
     /// Both ends, in virtual time.
     VirtualTime,
     /// One end, on real packets.

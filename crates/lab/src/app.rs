@@ -6,7 +6,7 @@
 //! that make one blocking system call after the other. What a thread does is a `script`; what a
 //! call means to the host is in `thread`; [`Program`] knows whose turn it is.
 //!
-//! Whoever drives a host drives its program too: after each [`App::call`] the host may have packets
+//! The driver of a host drives its program too: after each [`App::call`] the host may have packets
 //! to send, and they leave before the next call, as they do inside a system call.
 
 mod costs;

@@ -104,7 +104,7 @@ impl Demand {
         u64::try_from(nano / 1_000_000_000).unwrap_or(u64::MAX)
     }
 
-    /// The bandwidth-delay product in bytes: what has to be under way for the path to be full.
+    /// The bandwidth-delay product in bytes: what has to be in flight for the path to be full.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.rate.bdp_bytes(self.rtt)
@@ -116,7 +116,7 @@ impl Demand {
         self.bytes().div_ceil(mtu.0.max(1)).max(1)
     }
 
-    /// Rate of a window of this size: one window per round trip, at most the path's rate.
+    /// Rate of a window of this size: one window per round trip, at most the bottleneck rate.
     #[must_use]
     pub fn rate_of_window(&self, window: u64) -> Rate {
         let rate = Rate::of(window, self.rtt).bits_per_second();
@@ -324,7 +324,7 @@ const WMEM: &str = "net.ipv4.tcp_wmem";
 const SEND_CHARGE_BYTES: f64 = 832.0;
 const SEND_PACKET_BYTES: f64 = 65_536.0;
 /// A writer that was stopped is woken when a third of its buffer is free (`sk_stream_write_space`):
-/// only two thirds are always under way.
+/// only two thirds are always in flight.
 const SEND_HEADROOM: f64 = 1.5;
 /// One connection alone keeps little in its own host's queue (`tcp_limit_output_bytes`).
 const QUEUE_ABOUT: &str = "drops where this link is the slowest";

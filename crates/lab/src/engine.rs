@@ -1,4 +1,4 @@
-//! The names of the engines. Running them is not this crate's, but for the virtual one.
+//! The names of the engines. This crate runs only the virtual one.
 
 use core::fmt;
 use core::str::FromStr;

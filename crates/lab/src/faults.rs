@@ -1,9 +1,9 @@
 //! The faults that can be provoked on a lab path: for each diagnosis a path, two hosts and a
-//! workload that suffer from exactly that cause, and what its cure must achieve.
+//! workload that suffer from exactly that cause, and what its fix must achieve.
 //!
 //! `lab faults` walks this table on the real kernel, `fit --lab FAULT` takes one row. The paths and
-//! the expected effects are those measured in earlier runs; the cure itself is not in the table:
-//! the doctor has to find it.
+//! the expected effects are those measured in earlier runs; the fix itself is not in the table: the
+//! doctor has to find it.
 
 use core::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::engine::EngineName;
 use crate::trial::{HostSpec, PathSpec, Settings, Trial};
 use crate::workload::{Amount, Direction, Quotes, Records, Workload, WriteMethod};
 
-/// Required effect of a fault's cure, measured on the same workload before and after.
+/// Required effect of a fault's fix, measured on the same workload before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cure {
-    /// No TCP setting cures it; the doctor must say so.
+pub enum RequiredEffect {
+    /// No TCP setting fixes it; the doctor must say so.
     None,
     /// The median response time falls below this.
     ResponseBelow(Duration),
@@ -48,8 +48,8 @@ pub struct Fault {
     pub about: &'static str,
     /// Id of the diagnosis that must be named first.
     pub expected: &'static str,
-    /// Required effect of the cure.
-    pub cure: Cure,
+    /// Required effect of the fix.
+    pub cure: RequiredEffect,
     /// How long the workload runs before the doctor looks.
     pub warm_up: Duration,
     /// How long the doctor looks.
@@ -290,7 +290,7 @@ const ROW: Fault = Fault {
     aliases: &[],
     about: "",
     expected: "",
-    cure: Cure::None,
+    cure: RequiredEffect::None,
     warm_up: Duration::from_secs(2),
     observe: Duration::from_secs(3),
     settle: Duration::from_secs(2),
@@ -308,7 +308,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["nagle"],
         about: "A request in two small writes on a LAN: the second waits for a delayed ACK.",
         expected: "nagle-delack-stall",
-        cure: Cure::ResponseBelow(Duration::from_millis(1)),
+        cure: RequiredEffect::ResponseBelow(Duration::from_millis(1)),
         path: lan,
         workload: || write_write_read(2, WriteMethod::Write),
         ..ROW
@@ -318,7 +318,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["nagle-rtt"],
         about: "The same over 20 ms to a host that never delays ACKs: one more round trip each.",
         expected: "nagle-rtt-serialised",
-        cure: Cure::ResponseFactor(1.6),
+        cure: RequiredEffect::ResponseFactor(1.6),
         path: mid,
         server: &[("route.quickack", "on")],
         workload: || write_write_read(2, WriteMethod::Write),
@@ -329,7 +329,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["cork"],
         about: "The program corks its socket once and forgets to uncork it.",
         expected: "cork-not-uncorked",
-        cure: Cure::ResponseBelow(Duration::from_millis(1)),
+        cure: RequiredEffect::ResponseBelow(Duration::from_millis(1)),
         path: lan,
         workload: || write_write_read(1, WriteMethod::CorkForever),
         ..ROW
@@ -340,7 +340,7 @@ pub const FAULTS: &[Fault] = &[
         about: "Two faults, one behind the other: the program corks its socket and never clears the cork, \
                 and writes each request in two parts.",
         expected: "cork-not-uncorked",
-        cure: Cure::ResponseFactor(2.0),
+        cure: RequiredEffect::ResponseFactor(2.0),
         path: lan,
         workload: || write_write_read(2, WriteMethod::CorkForever),
         ..ROW
@@ -350,7 +350,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["quotes"],
         about: "Requests on one connection, answers on another, and hosts that delay ACKs.",
         expected: "two-one-way-connections",
-        cure: Cure::ResponseBelow(Duration::from_millis(1)),
+        cure: RequiredEffect::ResponseBelow(Duration::from_millis(1)),
         path: lan,
         workload: || {
             Workload::Quotes(Quotes {
@@ -366,7 +366,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["rcvbuf"],
         about: "The receiving program sets SO_RCVBUF to 32 KiB on its listener.",
         expected: "rcvbuf-locked",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         server: &[("rcvbuf", "32KiB")],
         ..ROW
     },
@@ -375,7 +375,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["moderate"],
         about: "The receiving host does not size receive buffers by itself.",
         expected: "rmem-autotuning-off",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         server: &[("net.ipv4.tcp_moderate_rcvbuf", "off")],
         ..ROW
     },
@@ -384,7 +384,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["rmem"],
         about: "The receiving host lets receive buffers grow to 64 KiB only.",
         expected: "tcp-rmem-max-cap",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         server: &[("net.ipv4.tcp_rmem", "4096 65536 65536")],
         ..ROW
     },
@@ -393,7 +393,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["wscale"],
         about: "The sending host does not offer window scaling.",
         expected: "window-scaling-off",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         client: &[("net.ipv4.tcp_window_scaling", "off")],
         ..ROW
     },
@@ -414,7 +414,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["sndbuf"],
         about: "The sending program sets SO_SNDBUF to 32 KiB.",
         expected: "sndbuf-locked",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         client: &[("sndbuf", "32KiB")],
         ..ROW
     },
@@ -423,7 +423,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["wmem"],
         about: "The sending host lets send buffers grow to 64 KiB only.",
         expected: "tcp-wmem-max-cap",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         client: &[("net.ipv4.tcp_wmem", "4096 16384 65536")],
         ..ROW
     },
@@ -432,7 +432,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &[],
         about: "The sending program sets SO_SNDBUF to 0.",
         expected: "sndbuf-tiny",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         client: &[("sndbuf", "0")],
         ..ROW
     },
@@ -449,7 +449,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["small-writes"],
         about: "The program writes 16 bytes at a time with TCP_NODELAY.",
         expected: "small-writes-cpu",
-        cure: Cure::GoodputFactor(1.2),
+        cure: RequiredEffect::GoodputFactor(1.2),
         path: mid,
         client: &[("nodelay", "on")],
         workload: || bulk_of(16, 1),
@@ -505,7 +505,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["loss"],
         about: "One packet in a hundred is lost on the wire, and CUBIC takes it for congestion.",
         expected: "random-loss",
-        cure: Cure::GoodputFactor(3.0),
+        cure: RequiredEffect::GoodputFactor(3.0),
         observe: Duration::from_secs(5),
         path: lossy_wan,
         ..ROW
@@ -515,7 +515,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["bloat"],
         about: "A bulk transfer fills the two seconds of queue of a slow access line.",
         expected: "bufferbloat",
-        cure: Cure::RttFactor(1.5),
+        cure: RequiredEffect::RttFactor(1.5),
         warm_up: Duration::from_secs(4),
         settle: Duration::from_secs(6),
         path: dsl,
@@ -526,7 +526,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["txqueuelen"],
         about: "The sending interface has a transmit queue of two packets.",
         expected: "local-qdisc-drops",
-        cure: Cure::DropsEnd,
+        cure: RequiredEffect::DropsEnd,
         kernel_only: Some("the queue that drops is that of a kernel's interface"),
         path: mid,
         client: &[("link.txqueuelen", "2p")],
@@ -538,7 +538,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["blackhole"],
         about: "Packets above 1400 bytes vanish on the way, without an ICMP message.",
         expected: "pmtu-blackhole",
-        cure: Cure::StallsBelow(0.1),
+        cure: RequiredEffect::StallsBelow(0.1),
         warm_up: Duration::from_secs(4),
         settle: Duration::from_secs(12),
         path: black_hole,
@@ -564,7 +564,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["idle"],
         about: "500 kB every 2 s on one connection, slow at the start of each block.",
         expected: "slow-start-after-idle",
-        cure: Cure::TransferFactor(2.5),
+        cure: RequiredEffect::TransferFactor(2.5),
         warm_up: Duration::from_secs(6),
         observe: Duration::from_secs(8),
         path: fast_wan,
@@ -576,7 +576,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["initcwnd"],
         about: "500 kB on a new connection each: over before the bottleneck rate is reached.",
         expected: "initcwnd-too-small",
-        cure: Cure::TransferFactor(1.25),
+        cure: RequiredEffect::TransferFactor(1.25),
         observe: Duration::from_secs(5),
         path: fast_wan,
         workload: || bursts(Duration::from_millis(300), true),
@@ -587,7 +587,7 @@ pub const FAULTS: &[Fault] = &[
         aliases: &["sack"],
         about: "The sending host does not offer selective acknowledgements on a lossy path.",
         expected: "sack-or-timestamps-off",
-        cure: Cure::ShareOfDefault(0.9),
+        cure: RequiredEffect::ShareOfDefault(0.9),
         warm_up: Duration::from_millis(500),
         observe: Duration::from_secs(6),
         client: &[("net.ipv4.tcp_sack", "off")],

@@ -32,7 +32,7 @@ mod workload;
 pub mod world;
 
 pub use agreement::{
-    AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground,
+    AGREEMENT_SCENARIOS, Agreement, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, StackMode,
     agreement_label, agreement_scenarios, compared_metrics, error_percentile, everyday_cells,
     known_cause, median_and_spread,
 };
@@ -42,7 +42,7 @@ pub use builtin::{
 };
 pub use doubts::{CaveatKind, caveat_kinds};
 pub use engine::{EngineName, UnknownEngine};
-pub use faults::{Cure, FAULTS, Fault, find_fault};
+pub use faults::{FAULTS, Fault, RequiredEffect, find_fault};
 pub use limit_errors::{
     LimitError, LimitErrors, SHARE_ERROR_MAX, SHARE_THAT_MATTERS, ScoredFlow, fault_cells,
     gallery_cells, score_limits,

@@ -4,7 +4,7 @@ use base::human;
 use doctor::Objective;
 use serde::{Deserialize, Serialize};
 
-use crate::faults::Cure;
+use crate::faults::RequiredEffect;
 use crate::outcome::ResponseMicros;
 
 /// A measurement of one running workload over one interval.
@@ -28,16 +28,17 @@ pub struct Measure {
     /// Packets that the sender's own interface dropped.
     pub local_drops_pkts: u64,
     /// Median time of the transfers that began and ended meanwhile: blocks between two pauses, or
-    /// short connections, as the kernel shows them. `None` where there was none, or nobody looked.
+    /// short connections, as the kernel shows them. `None` if there was none, or it was not
+    /// observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_us: Option<u64>,
     /// Share of the time with data to deliver in which nothing was acknowledged for longer than a
-    /// round trip explains; `None` where there was nothing to deliver, or nobody looked.
+    /// round trip explains; `None` if there was nothing to deliver, or it was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_share: Option<f64>,
     /// Payload that other connections to the same hosts carried the same way, in bit/s, such as
-    /// those of other processes: what a gain may be taken from; for comparisons only. `None` where
-    /// there were none, or nobody looked.
+    /// those of other processes: what a gain may be taken from; for comparisons only. `None` if
+    /// there were none, or they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside_bps: Option<u64>,
     /// Load offered by the program, in a measure independent of TCP's speed; for comparisons only.
@@ -65,8 +66,8 @@ impl Offered {
     }
 }
 
-impl Cure {
-    /// The number that this cure is judged by; `None` where there is nothing to cure.
+impl RequiredEffect {
+    /// The number that this fix is judged by; `None` if there is nothing to fix.
     #[must_use]
     pub const fn objective(self) -> Option<Objective> {
         match self {
@@ -81,7 +82,7 @@ impl Cure {
     }
 
     /// Whether `after` fulfils it. `reference_bps` is what a connection with default settings gets
-    /// on the same path, needed by [`Cure::ShareOfDefault`] only.
+    /// on the same path, needed by [`RequiredEffect::ShareOfDefault`] only.
     #[must_use]
     pub fn is_met(self, before: &Measure, after: &Measure, reference_bps: Option<u64>) -> bool {
         match self {
@@ -207,17 +208,17 @@ mod tests {
 
     #[test]
     fn cures_are_judged() {
-        let stall = Cure::ResponseBelow(Duration::from_millis(1));
+        let stall = RequiredEffect::ResponseBelow(Duration::from_millis(1));
         assert!(stall.is_met(&response(44_000), &response(400), None));
         assert!(!stall.is_met(&response(44_000), &response(1_000), None));
         assert!(!stall.is_met(&response(44_000), &Measure::default(), None));
 
-        let buffer = Cure::ShareOfDefault(0.9);
+        let buffer = RequiredEffect::ShareOfDefault(0.9);
         assert!(buffer.is_met(&goodput(6_000_000), &goodput(45_000_000), Some(46_000_000)));
         assert!(!buffer.is_met(&goodput(6_000_000), &goodput(40_000_000), Some(46_000_000)));
         assert!(!buffer.is_met(&goodput(6_000_000), &goodput(40_000_000), None));
 
-        let idle = Cure::ResponseFactor(2.5);
+        let idle = RequiredEffect::ResponseFactor(2.5);
         assert!(idle.is_met(&response(480_000), &response(123_000), None));
         assert!(!idle.is_met(&response(480_000), &response(300_000), None));
 
@@ -225,12 +226,12 @@ mod tests {
             local_drops_pkts,
             ..Measure::default()
         };
-        assert!(Cure::DropsEnd.is_met(&drops(5), &drops(0), None));
+        assert!(RequiredEffect::DropsEnd.is_met(&drops(5), &drops(0), None));
         assert!(
-            !Cure::DropsEnd.is_met(&drops(0), &drops(0), None),
+            !RequiredEffect::DropsEnd.is_met(&drops(0), &drops(0), None),
             "nothing was cured"
         );
-        assert!(Cure::GoodputFactor(5.0).is_met(&goodput(0), &goodput(1), None));
+        assert!(RequiredEffect::GoodputFactor(5.0).is_met(&goodput(0), &goodput(1), None));
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct SenderOutcome {
     pub data_segments: u64,
     /// Of these, retransmitted.
     pub retransmitted_segments: u64,
-    /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
+    /// Mean of the smoothed round-trip time, in microseconds; `None` if it was not sampled.
     pub rtt_mean_us: Option<u64>,
     /// Its 99th percentile over the looks at the run, likewise.
     #[serde(default)]
@@ -239,14 +239,13 @@ pub struct Outcome {
     /// Limits and the share of time of each, most first. An engine that does not know them infers
     /// them from what can be observed, and is as wrong as that inference.
     pub limits: Vec<(Limit, f64)>,
-    /// The end that sends; `None` where nobody counted.
+    /// The end that sends; `None` if it was not counted.
     #[serde(default)]
     pub sender: Option<SenderOutcome>,
-    /// How the flow went, some hundred points at most; empty where nobody looked.
+    /// How the flow went, some hundred points at most; empty if not sampled.
     #[serde(default)]
     pub series: Vec<Point>,
-    /// The first packets of both ends, in the order in which they were sent; empty where nobody
-    /// looked.
+    /// The first packets of both ends, in the order in which they were sent; empty if not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packets: Vec<SentPacket>,
     /// Figures of a probe by name; empty for other trials.

@@ -15,7 +15,7 @@ mod summary;
 pub use compare::{CellComparison, Compared, compare};
 pub use manifest::{FORMAT, Host, Manifest, Planned, SWEEP_RUNS_MAX, SweepPlan};
 pub use reasons::Reason;
-pub use record::{Line, Record, RunId, Worth, read_line};
+pub use record::{Line, Record, RunId, Usability, read_line};
 pub use summary::{CellSummary, Figure, Measured, Summary};
 
 /// The name of the manifest in its folder.

@@ -1,4 +1,4 @@
-//! One run of one cell as data: the same wherever it was made and whoever tells of it.
+//! One run of one cell as data: the same for every engine and every output.
 
 use std::collections::BTreeMap;
 

@@ -62,7 +62,7 @@ const RUNS_MAX: u64 = 1_000;
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// Most text that all trials of a scenario are made from: bounds time and memory of a hostile file.
 const CELLS_BYTES_MAX: usize = 64 << 20;
-/// More mistakes than anybody reads at once.
+/// Most mistakes that are reported.
 const DIAGNOSTICS_MAX: usize = 100;
 
 /// A scenario file that was read and is known to make sense.
@@ -125,9 +125,9 @@ struct Variant {
     engines: Vec<EngineName>,
 }
 
-/// When overrides count.
+/// When overrides apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occasion {
+enum OverrideCondition {
     /// On this engine.
     On(EngineName),
     /// A quick run.
@@ -137,7 +137,7 @@ enum Occasion {
 /// Settings that apply to one engine or to quick runs only.
 #[derive(Clone, Debug)]
 struct Overrides {
-    when: Occasion,
+    when: OverrideCondition,
     keys: Keys,
     axes: Vec<Axis>,
     runs: Option<u32>,
@@ -269,7 +269,7 @@ impl Scenario {
     pub fn on(&self, engine: EngineName) -> Self {
         let mut scenario = self.clone();
         scenario.engine = Some(engine);
-        scenario.take_overrides(Occasion::On(engine));
+        scenario.take_overrides(OverrideCondition::On(engine));
         scenario
     }
 
@@ -278,12 +278,12 @@ impl Scenario {
     pub fn quick(&self) -> Self {
         let mut scenario = self.clone();
         scenario.is_quick = true;
-        scenario.take_overrides(Occasion::Quick);
+        scenario.take_overrides(OverrideCondition::Quick);
         scenario
     }
 
     /// The parts of the overrides that are no settings.
-    fn take_overrides(&mut self, occasion: Occasion) {
+    fn take_overrides(&mut self, occasion: OverrideCondition) {
         let overrides = self.overrides.clone();
         for overrides in overrides.iter().filter(|o| o.when == occasion) {
             self.runs = overrides.runs.unwrap_or(self.runs);
@@ -303,10 +303,10 @@ impl Scenario {
     }
 
     /// Whether overrides count now.
-    fn is_now(&self, when: Occasion) -> bool {
+    fn is_now(&self, when: OverrideCondition) -> bool {
         match when {
-            Occasion::On(engine) => self.engine == Some(engine),
-            Occasion::Quick => self.is_quick,
+            OverrideCondition::On(engine) => self.engine == Some(engine),
+            OverrideCondition::Quick => self.is_quick,
         }
     }
 
@@ -319,12 +319,12 @@ impl Scenario {
     fn check_views(&self, check: fn(&Self) -> Vec<Problem>) -> Vec<Problem> {
         let in_variants = self.variants.iter().flat_map(|variant| &variant.overrides);
         let occasions = self.overrides.iter().chain(in_variants).map(|o| o.when);
-        let occasions: Vec<Occasion> = occasions.collect();
+        let occasions: Vec<OverrideCondition> = occasions.collect();
         let mut engines = EngineName::ALL.to_vec();
-        engines.retain(|engine| occasions.contains(&Occasion::On(*engine)));
+        engines.retain(|engine| occasions.contains(&OverrideCondition::On(*engine)));
         let mut views = vec![self.clone()];
         views.extend(engines.into_iter().map(|engine| self.on(engine)));
-        if occasions.contains(&Occasion::Quick) {
+        if occasions.contains(&OverrideCondition::Quick) {
             let quick: Vec<Self> = views.iter().map(Self::quick).collect();
             views.extend(quick);
         }

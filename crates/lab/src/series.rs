@@ -1,8 +1,8 @@
 //! Course of a flow over time: looks at it while it runs, thinned to a bounded number of points.
 //!
-//! Whoever runs a flow hands in looks, each with counters since its beginning; only when asked are
-//! they made into rates. So points can be left out without any payload being lost, and a run of
-//! unknown length costs no more than a short one.
+//! Engines add samples, each with counters since the flow began; they become rates only when asked
+//! for. So points can be left out without any payload being lost, and a run of unknown length costs
+//! no more than a short one.
 
 use core::time::Duration;
 

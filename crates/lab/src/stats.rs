@@ -77,7 +77,7 @@ pub fn ratio_interval(base: &[f64], other: &[f64], seed: u64) -> Option<Interval
         if below > 0.0 {
             return above / below;
         }
-        // Nothing out of nothing is any ratio: it counts at both ends.
+        // 0 of 0 is any ratio: it counts at both ends.
         unknown += usize::from(above <= 0.0);
         f64::INFINITY
     });

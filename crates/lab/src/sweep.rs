@@ -8,7 +8,7 @@ use base::{Bytes, Fraction, Rate, format_duration, parse_duration};
 
 /// Most values of one axis.
 pub const AXIS_VALUES_MAX: usize = 10_000;
-/// Most shards: one for each cell of the largest sweep that anybody splits so.
+/// Most shards: one for each cell of the largest sweep.
 const SHARDS_MAX: u64 = 100_000;
 
 /// One axis of a sweep: a key of a scenario and its values, as text.

@@ -16,7 +16,7 @@ pub mod duration {
     /// Reads `40ms`.
     ///
     /// # Errors
-    /// Where the text is no time, saying what to write.
+    /// If the text is not a time, saying what to write.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         base::parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }

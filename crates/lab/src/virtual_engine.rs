@@ -28,11 +28,11 @@ pub use session::{
     VirtualTarget,
 };
 
-/// Virtual time after its planned end that a workload has to finish what is under way.
+/// Virtual time after its planned end that a workload has to finish operations in progress.
 const OVERTIME: Duration = Duration::from_secs(5);
 /// Virtual time after which a workload of an amount is given up.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Steps from look to look whether the run is to be stopped, and of the reports of progress.
+/// Interval of checks whether the run is to be stopped, and of reports of progress.
 const LOOK_STEPS: u32 = 10_000;
 /// At what rate a host hands packets to an emulated path, as the emulator of the kernel engine has
 /// it.

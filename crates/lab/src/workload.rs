@@ -12,8 +12,8 @@ use crate::text::duration;
 use crate::trial::End;
 pub use records::{Pace, Quotes, RecordWrites, Records, SizeRange};
 
-/// Time from look to look of a writer that waits until less is unacknowledged: systems tell
-/// programs how much that is (`SIOCOUTQ`), but not when it changes.
+/// Polling interval of a writer that waits until less is unacknowledged: systems tell programs how
+/// much that is (`SIOCOUTQ`), but not when it changes.
 pub const UNACKED_LOOK: Duration = Duration::from_micros(200);
 
 /// Least room for which such a writer writes, where its bound is larger: the low-water mark of

@@ -437,7 +437,7 @@ impl<A: App> World<A> {
         }
         net.parcels.unpack(net.now, packet, &mut station.host);
         net.transmit(node, routes, station);
-        // Its program hears of it when everybody has delivered what is due now.
+        // Its program is called when all nodes have delivered what is due now.
         net.agenda.set(*member, Some(net.now));
     }
 

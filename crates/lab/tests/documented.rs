@@ -1,10 +1,13 @@
 //! What `docs/scenarios.md` says: its example keeps its claim, and its tables have the keys that
 //! there are.
 
+mod markdown;
+
 use std::sync::atomic::AtomicBool;
 
 use lab::judge::{Verdict, judge_claim};
 use lab::{EngineName, Scenario, Virtual};
+use markdown::{table, words};
 
 const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
 
@@ -13,31 +16,6 @@ fn blocks() -> Vec<&'static str> {
     let parts = DOCUMENT.split("```toml\n").skip(1);
     let blocks = parts.map(|part| part.split_once("```").map_or(part, |(block, _)| block));
     blocks.collect()
-}
-
-/// The rows of the table with this header, by cell.
-fn table(header: &str) -> Vec<Vec<&'static str>> {
-    let (_, rest) = DOCUMENT.split_once(header).expect(header);
-    let rows = rest
-        .lines()
-        .skip(2)
-        .take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.split(" | ").collect()).collect()
-}
-
-/// The words in backquotes of a cell, but for those in brackets.
-fn words(cell: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let mut words = Vec::new();
-    for (index, part) in cell.split('`').enumerate() {
-        if index % 2 == 1 {
-            words.extend((depth == 0).then_some(part));
-        } else {
-            depth += part.matches('(').count();
-            depth -= part.matches(')').count();
-        }
-    }
-    words
 }
 
 fn mistakes(text: &str) -> String {
@@ -80,7 +58,7 @@ fn the_sweep_can_be_added_to_the_example() {
 
 #[test]
 fn every_key_of_a_path_is_one() {
-    let rows = table("| key of `[path]` | meaning |");
+    let rows = table(DOCUMENT, "| key of `[path]` | meaning |");
     assert!(rows.len() > 10);
     for key in rows.iter().flat_map(|row| words(row[0])) {
         let told = mistakes(&format!("[path]\nkind = \"emulated\"\n{key} = \"?\"\n"));
@@ -100,7 +78,7 @@ fn every_workload_is_there_with_its_keys() {
         .unwrap_or_default()
         .split(", ")
         .collect();
-    let rows = table("| `kind` | what it does | keys |");
+    let rows = table(DOCUMENT, "| `kind` | what it does | keys |");
     let named: Vec<&str> = rows.iter().flat_map(|row| words(row[0])).collect();
     assert_eq!(named, kinds);
     for (kind, row) in named.iter().zip(&rows) {

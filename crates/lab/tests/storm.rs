@@ -495,8 +495,8 @@ impl Tap for Blind {
     fn on_packet(&mut self, _: Instant, _: &Packet) {}
 }
 
-/// Packets stay in the last link until the host takes them in, unless somebody watches the link:
-/// either way the same happens, and is seen at the same looks.
+/// Packets stay in the last link until the host takes them in, unless a tap watches the link:
+/// either way the result is the same.
 #[test]
 fn a_link_that_is_watched_leads_to_the_same_outcome() {
     for seed in wanted() {

@@ -26,12 +26,12 @@ pub enum Loss {
     },
 }
 
-/// How packets overtake each other.
+/// How packets are reordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reorder {
     /// Probability that a wire packet is held back.
     pub share: Fraction,
-    /// For how long; those behind it overtake.
+    /// For how long; later packets pass it meanwhile.
     pub hold: Duration,
 }
 

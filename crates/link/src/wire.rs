@@ -1,4 +1,4 @@
-//! The queue and the wire behind it: who gets in, and when each packet leaves the wire.
+//! The queue and the wire after it: which packets are admitted, and when each has been transmitted.
 //!
 //! The time at which a packet leaves is known when it comes in, because the queue is served in
 //! order. So nothing has to happen at that time: the wire computes, it does not wait.

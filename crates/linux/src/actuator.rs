@@ -27,7 +27,7 @@ pub struct Setting {
     site: Site,
     knob: &'static Knob,
     netns: NetnsHandle,
-    /// Whether the calling thread is there already, so that nobody needs the right to enter.
+    /// Whether the calling thread is there already, so that no permission to enter is needed.
     is_here: bool,
 }
 
@@ -260,8 +260,8 @@ impl Setting {
         }
     }
 
-    /// Whether the kernel changes the value by itself, so that finding another value than the one
-    /// we wrote says nothing (`TCP_QUICKACK`: tcp(7), "the flag is not permanent").
+    /// Whether the kernel changes the value by itself, so that a value other than the one we wrote
+    /// has no meaning (`TCP_QUICKACK`: tcp(7), "the flag is not permanent").
     pub(crate) fn is_volatile(&self) -> bool {
         self.knob.name == "quickack"
     }

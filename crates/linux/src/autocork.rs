@@ -45,7 +45,7 @@ pub fn find_library() -> Result<PathBuf> {
         })
 }
 
-/// The library that somebody named, by its whole path: the loader looks for a name without a slash
+/// The library that the user named, by its whole path: the loader looks for a name without a slash
 /// in its own places only, says so, and starts the program without it. Links are not followed, for
 /// they lead past spaces and colons.
 fn named_library(path: &Path) -> Result<PathBuf> {

@@ -1,13 +1,15 @@
-//! Taking away what lab paths leave: on exit, on Ctrl-C, and after `kill -9` at the next start.
+//! Removes leftovers of lab paths: on exit, on Ctrl-C, and after `kill -9` at the next start.
 //!
 //! TUN devices end with their descriptors and veth pairs with their namespaces, so that the names
 //! of namespaces and the scratch directories of labs are all that can stay. Both are named after
 //! the process that made them.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, Result};
 use crate::lab_netns::{self, Owner};
@@ -15,6 +17,28 @@ use crate::netns::NAMED_DIR;
 
 /// Separates the owner from the rest in the name of a scratch directory.
 const SCRATCH: &str = "scratch-";
+
+/// Says for as long as the file is open that its namespace or directory is used. A process in
+/// another PID namespace, as in a container, that shares the directory of names or of temporary
+/// files sees no process of our number, or another one, and would take it for a leftover.
+///
+/// # Errors
+/// Where the kernel does not lock it.
+pub fn mark_used(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::NonBlockingLockShared)?)
+}
+
+/// Whether a process has marked it.
+fn is_used(path: &Path) -> bool {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path);
+    let lock = |file| flock(&file, FlockOperation::NonBlockingLockExclusive);
+    opened
+        .map(lock)
+        .is_ok_and(|locked| locked == Err(rustix::io::Errno::WOULDBLOCK))
+}
 
 /// Removes every namespace name that this process made. For the end of a program that does not
 /// drop its paths, as after Ctrl-C: call it from an ordinary thread (not from a signal handler) and
@@ -34,25 +58,26 @@ pub fn scratch_prefix() -> Result<String> {
 
 /// Removes the namespace names and scratch directories of lab paths whose process is gone, and
 /// returns them. Call it at the start of whatever makes paths. What other users left stays: it is
-/// theirs to remove. So does a name that the kernel does not let go because somebody mounted over
-/// its directory: it is in nobody's way.
+/// theirs to remove. So does a name that the kernel does not release because its directory was
+/// mounted over: it does no harm.
 ///
 /// # Errors
 /// Where a directory cannot be listed, or a leftover of ours cannot be removed; those before it are
 /// removed.
 pub fn remove_leftovers() -> Result<Vec<String>> {
-    let names = |_: &str, _: &Path| true;
+    let names = |_: &str, path: &Path| !is_used(path);
     let mut removed = remove_leftovers_in(Path::new(NAMED_DIR), names, lab_netns::remove_mount)?;
     // Anybody may make directories of any name there.
     let temporary = std::env::temp_dir();
-    removed.extend(remove_leftovers_in(&temporary, is_own_scratch, |path| {
+    let is_left = |name: &str, path: &Path| is_own_scratch(name, path) && !is_used(path);
+    removed.extend(remove_leftovers_in(&temporary, is_left, |path| {
         fs::remove_dir_all(path).map_err(Error::os(format!("remove {}", path.display())))
     })?);
     Ok(removed)
 }
 
 /// Whether a leftover in a directory that all users share is a scratch directory and ours: a real
-/// directory of our own, which nobody else can put in the place of another.
+/// directory of our own, which no other user can substitute.
 fn is_own_scratch(name: &str, path: &Path) -> bool {
     let is_scratch = name
         .splitn(4, '-')
@@ -115,7 +140,7 @@ mod tests {
         let remove = lab_netns::remove_mount;
         let removed = remove_leftovers_in(directory.path(), all, remove).expect("no failure");
         if removed.is_empty() {
-            // What may not be unmounted is left to whoever may.
+            // What we may not unmount is left to a user who may.
             return crate::asking::skip("unmounting needs CAP_SYS_ADMIN");
         }
         assert_eq!(removed, dead);
@@ -124,6 +149,24 @@ mod tests {
         }
         let none = remove_leftovers_in(&directory.path().join("none"), all, remove);
         assert_eq!(none.expect("a missing directory holds nothing"), [""; 0]);
+    }
+
+    /// As in a container with its own process numbers and the directory of another one.
+    #[test]
+    fn what_a_process_uses_that_is_not_seen_here_stays() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("tcptailor-4194305-1-0-a");
+        fs::create_dir(&path).expect("a directory");
+        let used = File::open(&path).expect("it is there");
+        mark_used(&used).expect("no other process has it");
+        let remove = |path: &Path| fs::remove_dir(path).map_err(Error::os("remove"));
+        let cleanup = || {
+            let is_ours = |_: &str, path: &Path| !is_used(path);
+            remove_leftovers_in(directory.path(), is_ours, remove).expect("no failure")
+        };
+        assert_eq!(cleanup(), [""; 0]);
+        drop(used);
+        assert_eq!(cleanup(), ["tcptailor-4194305-1-0-a"]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The loop that runs a host of ours on a TUN device: one thread that reads, serves timers and the
 //! program, writes, and sleeps until there is more to do.
 //!
-//! Nobody waits for anybody: a turn reads a few packets, makes a few calls and writes a few
-//! packets, so that neither a flood of packets nor a program that never pauses keeps the others
-//! out.
+//! Nothing starves: a turn reads a few packets, makes a few calls and writes a few packets, so that
+//! neither a flood of packets nor a program that never pauses blocks the others.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -303,7 +302,7 @@ impl<A: App> Driver<A> {
         }
     }
 
-    /// Somebody may have given the device another MTU.
+    /// The MTU of the device may have been changed.
     fn follow_mtu(&mut self, now: Instant) {
         let mtu = self.port.tun().mtu().ok();
         if let Some(mtu) = mtu.filter(|_| mtu != self.mtu) {
@@ -460,7 +459,7 @@ mod tests {
             assert!(!lone.on_turn(1, true), "nothing is asked for any more");
             lone.on_woken(slept);
         }
-        // A timer says nothing of packets.
+        // A timer does not mean packets.
         assert!(!lone.on_turn(0, false));
         lone.on_woken(slept);
         assert!(!lone.on_turn(1, true));

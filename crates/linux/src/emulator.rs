@@ -112,7 +112,7 @@ impl Emulator {
         self.realtime
     }
 
-    /// Whether it carries nothing any more, since somebody removed a device.
+    /// Whether it no longer carries packets, since a device was removed.
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -336,7 +336,7 @@ impl Direction {
         })
     }
 
-    /// Notes that whatever is under way at `now` is late by `stalled`.
+    /// Notes that all packets in flight at `now` are late by `stalled`.
     fn delay_by(&mut self, stalled: Duration, now: Instant) {
         self.link.advance(now);
         let spec = self.link.spec();
@@ -429,7 +429,7 @@ fn run(core: &Mutex<Core>, stop: &OwnedFd) {
         ];
         // An interrupted sleep is a short sleep.
         let _ = poll(&mut fds, timeout.as_ref());
-        // A device that somebody removed would wake us again and again.
+        // A removed device would wake us repeatedly.
         let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let is_over = fds[..2].iter().any(|fd| fd.revents().intersects(gone));
         if is_over || fds[2].revents().contains(PollFlags::IN) {
@@ -511,12 +511,12 @@ mod tests {
         let mut direction = Direction::new(link("12mbit", "100p"), 1).expect("a valid link");
         let late = |direction: &Direction| direction.lateness.micros().expect("counted").max;
         direction.delay_by(Duration::from_millis(30), at(100));
-        // Sent after the stall: due later than everything that was under way at its end.
+        // Sent after the stall: due later than everything that was in flight at its end.
         direction.record(at(102), at(102));
         assert_eq!(late(&direction), 0);
         direction.record(at(101), at(101));
         assert_eq!(late(&direction), 30_000);
-        // A second stall while the same packets are under way adds to the first.
+        // A second stall while the same packets are in flight adds to the first.
         direction.delay_by(Duration::from_millis(30), at(100));
         direction.record(at(100), at(101));
         assert_eq!(late(&direction), 61_000);

@@ -74,7 +74,7 @@ pub enum Error {
     /// Another side did not keep to the protocol, or went away.
     #[error("{0}")]
     Peer(String),
-    /// Nobody listens there.
+    /// There is no listener.
     #[error("{remote} refuses connections; is `tcptailor serve` running there?")]
     ConnectionRefused {
         /// Remote address.

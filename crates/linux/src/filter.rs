@@ -27,7 +27,7 @@ mod tests;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use base::{FlowSample, TcpState};
+use base::{FlowSample, ListenerSample, TcpState};
 use doctor::SocketOwner;
 
 pub use parse::FilterError;
@@ -108,17 +108,35 @@ impl Filter {
             if let Expr::Test(Test::Pid(pid, served)) = part
                 && *pid == of
             {
-                served.clone_from(serving);
+                *served = Some(serving.clone());
             }
         }
         self
+    }
+
+    /// Looks up anew what a process serves where other sockets listen than before; whether it did.
+    pub(crate) fn note_listeners(&mut self, all: &[(ListenerSample, Option<u64>)]) -> bool {
+        let parts = match &mut self.root {
+            Expr::All(parts) => parts.as_mut_slice(),
+            other => std::slice::from_mut(other),
+        };
+        let mut is_new = false;
+        for part in parts {
+            if let Expr::Test(Test::Pid(pid, Some(serving))) = part
+                && !serving.has_seen(all)
+            {
+                *serving = Serving::among(*pid, all);
+                is_new = true;
+            }
+        }
+        is_new
     }
 
     /// Whether this flow is meant whoever holds it.
     #[must_use]
     pub fn matches_of_anybody(&self, sample: &FlowSample) -> bool {
         self.root.conjuncts().iter().all(|part| match part {
-            Expr::Test(Test::Pid(_, serving)) => serving.accepts(sample.key.local),
+            Expr::Test(Test::Pid(_, serving)) => accepts(serving.as_ref(), sample),
             part => !part.any(&is_of_owners) && part.matches(sample, &[]),
         })
     }
@@ -160,7 +178,8 @@ impl Default for Expr {
 enum Test {
     Port(Side, Comparison, u16),
     Address(Side, Address),
-    Pid(u32, Serving),
+    /// With what it serves, where that is asked for.
+    Pid(u32, Option<Serving>),
     Uid(u32),
     Command(String),
     Cgroup { path: String, id: Option<u64> },
@@ -246,7 +265,7 @@ impl Test {
             }
             Self::Address(side, address) => side.any(sample, |end| address.contains(end)),
             Self::Pid(pid, serving) => {
-                owners.iter().any(|owner| owner.pid() == *pid) || serving.accepts(sample.key.local)
+                owners.iter().any(|owner| owner.pid() == *pid) || accepts(serving.as_ref(), sample)
             }
             Self::Uid(uid) => sample.uid == Some(*uid),
             Self::Command(name) => owners
@@ -312,6 +331,10 @@ impl Prefix {
             _ => false,
         }
     }
+}
+
+fn accepts(serving: Option<&Serving>, sample: &FlowSample) -> bool {
+    serving.is_some_and(|serving| serving.accepts(sample.key.local))
 }
 
 /// Whether only those who hold a socket tell.

@@ -1,7 +1,8 @@
 //! A few pages over HTTP/1.1, for who collects metrics: a `GET` each, on one thread, in bounded
 //! memory and time whatever clients do.
 //!
-//! Never reads a body, keeps a connection open, or looks at a header: a request is its first line.
+//! Never reads a body, keeps a connection open, or looks at another header than `Host`: a request
+//! is its first line.
 //! A library for HTTP brings an asynchronous runtime or a thread for each client; what is needed
 //! here is less than what it would take to bound those.
 
@@ -17,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use self::request::{HEAD_BYTES_MAX, Read, read_head};
+use self::request::{HEAD_BYTES_MAX, Read, is_for_named_host, read_head};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -119,6 +120,11 @@ impl HttpServer {
         counts: &HttpCounts,
         page: &dyn Fn(&str) -> Option<Page>,
     ) -> Result<()> {
+        let pages = Pages {
+            is_loopback: self.address()?.ip().is_loopback(),
+            counts,
+            page,
+        };
         let mut exchanges: Vec<Exchange> = Vec::new();
         let mut quota = Quota::new(Clock.now());
         while !stop.load(Ordering::Relaxed) {
@@ -131,7 +137,7 @@ impl HttpServer {
                 let is_ready = ready.next().unwrap_or(false);
                 let step = match exchange.is_late(now) {
                     true => Step::Broken,
-                    false if is_ready => exchange.handle_ready(counts, page),
+                    false if is_ready => exchange.handle_ready(&pages),
                     false => Step::Waits,
                 };
                 exchange.note(step, counts)
@@ -183,6 +189,32 @@ impl HttpServer {
             Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
             Err(error) => Err(Error::errno("poll")(error)),
         }
+    }
+}
+
+/// What is answered.
+struct Pages<'p> {
+    /// Only programs of this machine can ask.
+    is_loopback: bool,
+    counts: &'p HttpCounts,
+    page: &'p dyn Fn(&str) -> Option<Page>,
+}
+
+impl Pages<'_> {
+    /// The answer to what was heard; nothing before all of it is.
+    fn answer(&self, heard: &[u8]) -> Option<Page> {
+        let page = match read_head(heard) {
+            Read::Incomplete => return None,
+            Read::Get(_) if self.is_loopback && is_for_named_host(heard) => {
+                Page::of_status(Status::Misdirected)
+            }
+            Read::Get(path) => {
+                (self.page)(path).unwrap_or_else(|| Page::of_status(Status::NotFound))
+            }
+            Read::Refused(status) => Page::of_status(status),
+        };
+        self.counts.answered[page.status as usize].fetch_add(1, Ordering::Relaxed);
+        Some(page)
     }
 }
 
@@ -280,23 +312,16 @@ impl Exchange {
     }
 
     /// Does what its socket is ready for: one call for each, so that no client holds up the others.
-    fn handle_ready(&mut self, counts: &HttpCounts, page: &dyn Fn(&str) -> Option<Page>) -> Step {
+    fn handle_ready(&mut self, pages: &Pages<'_>) -> Step {
         let step = match &mut self.stage {
             Stage::Reads(heard) => match receive(&self.stream, heard) {
                 Received::Later => Step::Waits,
                 Received::End => Step::Broken,
                 Received::More => {
-                    let status_and_page = match read_head(heard) {
-                        Read::Incomplete => return Step::Waits,
-                        Read::Get(path) => match page(path) {
-                            Some(page) => page,
-                            None => Page::of_status(Status::NotFound),
-                        },
-                        Read::Refused(status) => Page::of_status(status),
+                    let Some(page) = pages.answer(heard) else {
+                        return Step::Waits;
                     };
-                    let index = status_and_page.status as usize;
-                    counts.answered[index].fetch_add(1, Ordering::Relaxed);
-                    self.stage = Stage::Writes(status_and_page.into_bytes(), 0);
+                    self.stage = Stage::Writes(page.into_bytes(), 0);
                     Step::Waits
                 }
             },

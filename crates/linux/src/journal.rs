@@ -1,11 +1,11 @@
 //! Changing settings so that every change can be undone, whatever happens in between.
 //!
-//! One file per transaction, one line of JSON per step. The order is the whole point: first the
-//! old value and the intent are on the disk (file and directory), then the setting is written, then
-//! it is read back and the result is on the disk. So after a crash at any moment the file tells
-//! what may have been changed, and the kernel tells whether it was. Undoing is announced as well,
-//! so that whoever comes next finishes it. It runs backwards, leaves alone what somebody else has
-//! changed since, hands on what a later change of ours covers, and reports what is gone.
+//! One file per transaction, one line of JSON per step. The order is the whole point: first the old
+//! value and the intent are on the disk (file and directory), then the setting is written, then it
+//! is read back and the result is on the disk. So after a crash at any moment the file tells what
+//! may have been changed, and the kernel tells whether it was. Undoing is announced as well, so
+//! that the next command finishes it. It runs backwards, leaves alone what others have changed
+//! since, hands on what a later change of ours covers, and reports what is gone.
 //!
 //! Only one process at a time changes settings: an exclusive lock on the directory of the
 //! transactions, which the kernel releases when the process dies.
@@ -50,7 +50,7 @@ pub use undo::{How, Presence, Undone};
 
 /// Transactions that are kept to be looked at; of older ones, those of which something is in force.
 const HISTORY: usize = 100;
-/// How long somebody else's lock is waited for: whoever recovers has it for a moment only.
+/// How long to wait for another process's lock: recovery holds it for a moment only.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Called with the name of each step, before and after it. A test dies here.
@@ -149,7 +149,7 @@ impl Journal {
         })
     }
 
-    /// The journal in a directory, where there is one: for whoever looks or undoes. Makes nothing.
+    /// The journal in a directory, if there is one, for reading or undoing. Makes nothing.
     ///
     /// # Errors
     /// [`Error::Refused`] where others could write to it, [`Error::Os`] where it cannot be looked
@@ -181,8 +181,8 @@ impl Journal {
         &self.directory
     }
 
-    /// Finishes what an interrupted process left in the journal of this directory, where there is
-    /// one and nobody is at work on it: for the start of every command. Makes nothing.
+    /// Finishes what an interrupted process left in the journal of this directory, if there is one
+    /// that no process is working on: for the start of every command. Makes nothing.
     ///
     /// # Errors
     /// As [`Journal::recover`].
@@ -226,7 +226,7 @@ impl Journal {
         directory: &Path,
         owner: &ProcessIdentity,
         undoing: &[u64],
-        patience: Duration,
+        wait_max: Duration,
     ) -> Result<Vec<Recovered>> {
         if !directory.join(SUBDIRECTORY).is_dir() {
             return Ok(Vec::new());
@@ -244,7 +244,7 @@ impl Journal {
         };
         let is_left_by_it =
             |entry: &Entry| is_left(entry) || entry.is_interrupted() && entry.owner == *owner;
-        let _lock = match Lock::take(directory, patience) {
+        let _lock = match Lock::take(directory, wait_max) {
             Err(busy @ Error::Busy { .. }) => {
                 let history = journal.history()?;
                 return match history.entries.iter().any(is_left_by_it) {
@@ -662,8 +662,7 @@ impl Transaction {
 
     /// Makes a file, which outlives the running of the machine: path and contents to the disk, the
     /// file under a temporary name, its own name, and that it is there to the disk. A directory
-    /// that another than a transaction of this journal has made is nobody's to remove, and nothing
-    /// is recorded.
+    /// that no transaction of this journal has made is never removed, and not recorded.
     ///
     /// # Errors
     /// [`Error::Refused`] where there is something already, or the path is not absolute;

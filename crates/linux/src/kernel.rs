@@ -1,8 +1,8 @@
 //! The engines in real time: Linux TCP at both ends of a lab path, or at one of them with our stack
 //! at the other; programs that know nothing of the doctor.
 //!
-//! A [`Session`] keeps a trial running so that somebody can look at it, change it and look again;
-//! [`RealTime`] runs one to its end.
+//! A [`Session`] keeps a trial running to be observed and changed; [`RealTime`] runs one to its
+//! end.
 
 mod course;
 mod load;
@@ -330,7 +330,7 @@ fn set_on_host(path: &LabPath, end: End, knob: &str, value: &KnobValue) -> Resul
 #[derive(Clone, Copy, Debug)]
 struct Hosts<'t> {
     trial: &'t Trial,
-    /// Time that the programs do not count.
+    /// Time that the programs do not measure.
     warmup: Duration,
     /// The end that has our stack.
     stack: Option<StackEnd>,

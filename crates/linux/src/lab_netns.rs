@@ -38,7 +38,7 @@ struct Own {
 }
 
 /// A network namespace of our own with a name. Dropping it removes the name; the namespace ends
-/// when nobody uses it any more.
+/// when it is no longer used.
 #[derive(Debug)]
 pub struct LabNetns {
     name: String,
@@ -138,13 +138,13 @@ pub(crate) fn remove_all_own() {
 /// Takes a name away: first the mount, then the file under it.
 pub(crate) fn remove_mount(path: &Path) -> Result<()> {
     match unmount(path, UnmountFlags::DETACH) {
-        // Whoever was killed between making the file and mounting on it left a file only.
+        // A process killed between making the file and mounting on it left only a file.
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
         Err(errno) => return Err(Error::errno(format!("unmount {}", path.display()))(errno)),
     }
     match fs::remove_file(path) {
-        // The first `ip netns add` of a machine mounts the directory over itself; a mount that is
-        // older lies hidden below and keeps the file, which is in nobody's way.
+        // The first `ip netns add` of a machine mounts the directory over itself; an older mount
+        // lies hidden below and keeps the file, which does no harm.
         Err(source)
             if !matches!(
                 source.kind(),
@@ -220,6 +220,8 @@ fn enter_new(name: &str) -> Result<(File, Option<PathBuf>)> {
     })?;
     let source = "/proc/thread-self/ns/net";
     let file = File::open(source).map_err(Error::os(format!("open {source}")))?;
+    // Where that fails our number tells, to all that see it.
+    let _ = crate::cleanup::mark_used(&file);
     let path = Path::new(NAMED_DIR).join(name);
     let mounted = mount_named(source, &path).is_ok();
     if !mounted {
@@ -237,8 +239,8 @@ fn mount_named(source: &str, path: &Path) -> io::Result<()> {
 }
 
 /// Makes [`NAMED_DIR`] a shared mount, as `ip netns add` does before its first name. If we left
-/// that to `ip`, it would lay a second mount over the names that we have by then, and nobody could
-/// take them away any more.
+/// that to `ip`, it would lay a second mount over the names that we have by then, and they could
+/// not be removed any more.
 fn share_named_dir() -> io::Result<()> {
     fs::create_dir_all(NAMED_DIR)?;
     // `ip` takes this lock too: two that find no mount at once would stack theirs.

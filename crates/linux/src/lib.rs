@@ -1,5 +1,5 @@
-//! Do it for real: every system call of tcptailor. The only crate that holds `unsafe`, reads a
-//! clock or touches a file descriptor.
+//! Access to the real system: every system call of tcptailor. The only crate that holds `unsafe`,
+//! reads a clock or touches a file descriptor.
 
 #[cfg(test)]
 extern crate self as linux;
@@ -25,6 +25,7 @@ pub mod kernel;
 mod lab_netns;
 mod lateness;
 mod links;
+mod named_pipe;
 pub mod netlink;
 mod netlink_dump;
 mod netns;
@@ -65,6 +66,7 @@ pub use filter::{Filter, FilterError, Serving};
 pub use journal::Journal;
 pub use lab_netns::LabNetns;
 pub use links::link_samples;
+pub use named_pipe::{open_to_read, open_to_write};
 pub use netns::{NAMED_DIR, NetnsHandle};
 pub use path::{INTERFACE, LabPath, configure_stack_device};
 pub use path_to::{PathTo, interface_to, probe_path_to, seen_path_to};
@@ -83,7 +85,8 @@ pub use state::State;
 pub use terminal::discard_typed;
 pub use tun_engine::{Side, StackEnd, StackSpec, StackSummary};
 pub use watch::{
-    AnnouncedSockets, KnownOwners, Onlooker, Tracks, WatchProgress, WatchRequest, watch, watch_by,
+    AnnouncedSockets, KnownOwners, Tracks, WatchObserver, WatchProgress, WatchRequest, watch,
+    watch_by,
 };
 pub use worker::{
     Role, Worker, WorkerFailure, WorkerReport, WorkerSpec, own_program, run_worker,

@@ -26,7 +26,7 @@ const MTU_MAX: Bytes = Bytes(65_535);
 /// A path between the client (host A) and the server (host B). It is gone when this is dropped.
 #[derive(Debug)]
 pub struct LabPath {
-    // The order of fields is the order of ending: first whoever uses the devices.
+    // Fields are dropped in this order: first the users of the devices.
     emulated: Option<Emulated>,
     a: LabNetns,
     b: Option<LabNetns>,
@@ -53,7 +53,7 @@ impl LabPath {
         Self::lay(spec, seed, None)
     }
 
-    /// As [`LabPath::create`], but the namespace of one end is no host: it has a router that
+    /// As [`LabPath::create`], but the namespace of one end is not a host: it has a router that
     /// forwards between the path and a device of our stack, which some process there makes and
     /// which has the address of that end. Two stacks are two hosts, so a pair of veth devices with
     /// the MTU of the loopback interface stands for that.
@@ -402,7 +402,7 @@ fn lead_to(interface: &str, router: IpAddr, host: IpAddr) -> Result<()> {
     route::add_on_link(Destination::of_host(host), interface)
 }
 
-/// No neighbour discovery for addresses that nobody else can have.
+/// No neighbour discovery for addresses that no other host can have.
 fn keep_quiet(interface: &str) -> Result<()> {
     ["accept_dad", "router_solicitations"]
         .iter()

@@ -27,7 +27,7 @@ impl SocketOwners {
     ///
     /// # Errors
     /// Where `/proc` is not mounted, or no descriptor is left to look with. A process that ends
-    /// meanwhile is no error.
+    /// meanwhile is not an error.
     pub fn scan() -> Result<Self> {
         let entries = fs::read_dir("/proc").map_err(Error::os("list /proc"))?;
         let mut owners = Self::default();
@@ -156,8 +156,8 @@ fn cmdline(pid: u32) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A name that a process or its user chose, fit for a terminal: what is no text, and the control
-/// characters with which it could write there as it likes, are replaced.
+/// A name that a process or its user chose, fit for a terminal: invalid text and control characters
+/// are replaced.
 fn harmless(name: &[u8]) -> String {
     base::harmless(&String::from_utf8_lossy(name))
 }

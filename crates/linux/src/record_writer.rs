@@ -1,8 +1,8 @@
 //! Records joined to blocks on a socket of the standard library, or on anything that is written to.
 //!
-//! Nothing runs behind the program's back: there is no thread, so the deadline of a block is kept
-//! by whoever waits. [`RecordWriter::write`] looks at it, [`RecordWriter::time_left`] says how long
-//! a program may sleep, [`RecordWriter::flush_if_due`] is called when it wakes up; and
+//! Nothing runs behind the program's back: there is no thread, so the caller that waits keeps the
+//! deadline of a block. [`RecordWriter::write`] looks at it, [`RecordWriter::time_left`] says how
+//! long a program may sleep, [`RecordWriter::flush_if_due`] is called when it wakes up; and
 //! [`RecordWriter::write_from`] does all of that for records that come from a channel.
 
 use std::io::{self, ErrorKind, Write};
@@ -21,8 +21,8 @@ use crate::clock::Clock;
 /// delayed ACK, and a hundredth of the packets and calls (seed: Winsock, suggestion 1). Small
 /// segments that must go at once need `TCP_NODELAY` instead (suggestion 3).
 ///
-/// What is held when it is dropped is written then, unless the thread panics; nobody hears whether
-/// that failed. [`RecordWriter::finish`] tells.
+/// What is held when it is dropped is written then, unless the thread panics; a failure is lost.
+/// [`RecordWriter::finish`] reports it.
 ///
 /// After an error the block stays, less the bytes that the writer took. The next call goes on
 /// behind them, and so does the drop: no byte is written twice.
@@ -108,7 +108,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     /// Those of the writer; what it did not take stays here. One of its own after the writer
-    /// panicked: nobody knows what it took then.
+    /// panicked: what it took then is unknown.
     pub fn flush(&mut self) -> io::Result<()> {
         let Self {
             batch,
@@ -190,7 +190,7 @@ impl<W: Write> RecordWriter<W> {
 impl<W: Write> Drop for RecordWriter<W> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // Nobody is left to hear of it.
+            // The error cannot be reported any more.
             drop(self.flush());
         }
     }

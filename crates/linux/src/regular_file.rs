@@ -1,5 +1,5 @@
-//! Reading a file that somebody else may have put there: never waits for another program, and never
-//! takes more than it should have.
+//! Reading a file of unknown origin: never waits for another program, and never reads more than it
+//! should have.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};

@@ -138,7 +138,7 @@ impl RemoteSocket {
         let locks = socket(SO_BUF_LOCK);
         sample.sndbuf_locked = locks.map(|locks| locks & SOCK_SNDBUF_LOCK != 0);
         sample.rcvbuf_locked = locks.map(|locks| locks & SOCK_RCVBUF_LOCK != 0);
-        // All ones: no limit but tcp_notsent_lowat, which is unlimited too unless somebody set it.
+        // All ones: no limit but tcp_notsent_lowat, which is unlimited too unless set.
         sample.notsent_lowat_bytes = self
             .number(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)
             .filter(|&bytes| bytes != u32::MAX && bytes != 0);

@@ -1,4 +1,4 @@
-//! Seeds and secrets that nobody can guess.
+//! Unpredictable seeds and secrets.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use stack::Secret;

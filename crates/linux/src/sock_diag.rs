@@ -1,7 +1,7 @@
 //! All TCP sockets of a namespace, or one of them, as the kernel's `sock_diag` shows them.
 //!
-//! Needs no privilege. Shows the sockets of the namespace in which it was opened, whoever owns
-//! them, but not which process does: that is [`crate::SocketOwners`]'s part.
+//! Needs no privilege. Shows all sockets of the namespace in which it was opened, but not which
+//! process owns them: see [`crate::SocketOwners`].
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

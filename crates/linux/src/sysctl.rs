@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 /// calling thread. Runs of white space become one space: `4096 131072 6291456`.
 ///
 /// # Errors
-/// [`Error::NotFound`] where the name is no name of a parameter, [`Error::Unsupported`] where this
-/// kernel (or this namespace) does not have it, [`Error::Permission`] where it is not ours to read.
+/// [`Error::NotFound`] if the name is not one of a parameter, [`Error::Unsupported`] where this
+/// kernel (or this namespace) does not have it, [`Error::Permission`] if we may not read it.
 pub fn read(name: &str) -> Result<String> {
     let text = fs::read_to_string(path_of(name)?).map_err(|e| explain(name, "reading", e))?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -41,7 +41,7 @@ pub fn write(name: &str, value: &str) -> Result<()> {
         })
 }
 
-/// Whether a parameter shows in this namespace, but nobody may set it here.
+/// Whether a parameter is visible in this namespace, but cannot be set here.
 fn is_of_host(name: &str) -> bool {
     const WRITABLE: u32 = 0o222;
     let metadata = path_of(name).ok().and_then(|path| fs::metadata(path).ok());

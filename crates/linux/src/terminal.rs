@@ -1,4 +1,4 @@
-//! The terminal that somebody types on.
+//! The user's terminal.
 
 use std::io::stdin;
 

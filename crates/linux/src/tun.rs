@@ -1,5 +1,5 @@
 //! TUN devices that carry GSO packets: each packet is preceded by a virtio-net header, so that
-//! segmentation and checksums are left to whoever needs them.
+//! segmentation and checksums are left to the receiver.
 
 mod buffers;
 mod port;

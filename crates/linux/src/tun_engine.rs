@@ -178,7 +178,7 @@ impl StackRun {
             return Err(Error::Peer(why.to_owned()));
         }
         let (series, sender) = self.finish_course(now);
-        // Whoever is still connected would wait for a host that is gone.
+        // Peers still connected would wait for a host that is gone.
         self.driver.abort_all()?;
         let dropped_packets = interfaces::read(DEVICE)?.send_dropped;
         let Watched {
@@ -235,7 +235,7 @@ impl StackRun {
     /// Tells the peers of what is still connected, who would otherwise wait for a host that is
     /// gone.
     pub(crate) fn abandon(&mut self) {
-        // Where the device is gone too, nobody can be told.
+        // If the device is gone too, peers cannot be told.
         let _ = self.driver.abort_all();
     }
 }

@@ -33,8 +33,8 @@ use crate::sock_diag::{ScanRequest, SockDiag};
 use closing::Closing;
 use families::Families;
 use followed::Followed;
-use onlooker::Bystander;
-pub use onlooker::{Onlooker, Tracks, WatchProgress};
+use onlooker::ProgressOnly;
+pub use onlooker::{Tracks, WatchObserver, WatchProgress};
 pub use owner_book::KnownOwners;
 use owner_book::{Known, OwnerBook, Pace};
 
@@ -49,6 +49,8 @@ const SHARE_LOOK: u32 = 4;
 const SHARE_PORTS: u32 = 50;
 /// Nor more often: they do not run out in a moment.
 const COUNT_PORTS_EVERY: Duration = Duration::from_secs(2);
+/// Looking up what a process serves, which reads its descriptors, likewise.
+const SHARE_SERVING: u32 = 50;
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// How long the kernel gets at the end to tell of connections that were announced.
@@ -60,6 +62,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const OPEN_END_MIN: Duration = Duration::from_secs(10);
 /// And there are about so many looks at the host each time that it has taken twice as long.
 const OPEN_END_HOST_LOOKS: u32 = 300;
+/// Interfaces and listeners that are kept of all looks at the host together, at most: of a host
+/// with thousands there are fewer looks. Each has about 400 bytes.
+const HOST_ITEMS_MAX: usize = 300_000;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
 
@@ -87,9 +92,9 @@ pub struct WatchRequest<'a> {
     /// About as many samples are kept at most, of all flows together (a sample has about 100 bytes
     /// where the connection does something).
     pub samples_max: usize,
-    /// Set by somebody else to end early; what was seen until then is returned.
+    /// Set it from another thread to end early; what was seen until then is returned.
     pub stop: Option<&'a AtomicBool>,
-    /// Nobody knows when that will be: the duration is a bound. Looks are spaced as if it took as
+    /// When that will be is unknown: the duration is a bound. Samples are spaced as if it took as
     /// long again as it has taken so far.
     pub open_end: bool,
     /// Source of socket owners known before any scan.
@@ -149,21 +154,21 @@ impl WatchRequest<'_> {
 /// # Errors
 /// [`Error::NotFound`] where the filter names a process that does not exist, [`Error::Permission`]
 /// where the namespace may not be entered, and whatever `sock_diag` and `/proc` refuse. A flow or a
-/// process that ends meanwhile is no error.
+/// process that ends meanwhile is not an error.
 pub fn watch(
     request: &WatchRequest<'_>,
     progress: &mut (dyn FnMut(WatchProgress) + Send),
 ) -> Result<Recording> {
-    watch_by(request, &mut Bystander(progress))
+    watch_by(request, &mut ProgressOnly(progress))
 }
 
-/// The same with somebody who is told of each look.
+/// The same, reporting each sample.
 ///
 /// # Errors
 /// As [`watch`].
 pub fn watch_by(
     request: &WatchRequest<'_>,
-    onlooker: &mut (dyn Onlooker + Send),
+    onlooker: &mut (dyn WatchObserver + Send),
 ) -> Result<Recording> {
     match request.netns {
         None => watch_here(request, onlooker),
@@ -173,7 +178,7 @@ pub fn watch_by(
 
 fn watch_here(
     request: &WatchRequest<'_>,
-    onlooker: &mut (dyn Onlooker + Send),
+    onlooker: &mut (dyn WatchObserver + Send),
 ) -> Result<Recording> {
     let mut watcher = Watcher::open(request, onlooker)?;
     let mut next_look = watcher.began;
@@ -208,7 +213,7 @@ fn watch_here(
 
 struct Watcher<'a> {
     request: &'a WatchRequest<'a>,
-    onlooker: &'a mut (dyn Onlooker + Send),
+    onlooker: &'a mut (dyn WatchObserver + Send),
     filter: Filter,
     scan: ScanRequest,
     diag: SockDiag,
@@ -238,10 +243,18 @@ struct Watcher<'a> {
     pace_scan: Pace,
     pace_look: Pace,
     pace_ports: Pace,
+    pace_serving: Pace,
     rng: Rng,
     began: Instant,
     stopped: bool,
     process_ended: bool,
+}
+
+/// How many looks at a host with so many interfaces and listeners there may be in one watch.
+fn looks_at_host(items: usize) -> u32 {
+    u32::try_from(HOST_ITEMS_MAX / items.max(1))
+        .unwrap_or(u32::MAX)
+        .max(2)
 }
 
 /// Which of this many parts a connection is in. Ports that a kernel chose are as good as random; a
@@ -257,7 +270,7 @@ fn part_of(key: FlowKey, parts: u32) -> u32 {
 impl<'a> Watcher<'a> {
     fn open(
         request: &'a WatchRequest<'a>,
-        onlooker: &'a mut (dyn Onlooker + Send),
+        onlooker: &'a mut (dyn WatchObserver + Send),
     ) -> Result<Self> {
         let mut filter = request.filter.clone();
         filter.resolve_cgroups(&cgroup_id);
@@ -312,6 +325,7 @@ impl<'a> Watcher<'a> {
             pace_scan: Pace::default(),
             pace_look: Pace::default(),
             pace_ports: Pace::default(),
+            pace_serving: Pace::default(),
             rng: Rng::new(request.seed, "watch"),
             began,
             stopped: false,
@@ -333,6 +347,11 @@ impl<'a> Watcher<'a> {
         let mut sample = host_sample(now, self.request.sysctls)?;
         let listeners = self.diag.listeners()?;
         self.book.note_listeners(&listeners);
+        // What it serves may be opened at any time, by looking through the descriptors it is found.
+        if self.pace_serving.is_due(now, SHARE_SERVING) {
+            let filter = &mut self.filter;
+            self.pace_serving.run(|| filter.note_listeners(&listeners));
+        }
         sample.listeners = listeners.into_iter().map(|(sample, _)| sample).collect();
         if self.hosts.is_empty() {
             let offloads = OffloadReader::new()?;
@@ -642,9 +661,14 @@ impl<'a> Watcher<'a> {
     /// Distance of this look at the host and the next one.
     fn host_interval(&self, now: Instant) -> Duration {
         let plain = self.request.host_interval;
+        let items = self
+            .hosts
+            .last()
+            .map_or(0, |host| host.links.len() + host.listeners.len());
+        let looks = looks_at_host(items);
         match self.request.open_end {
-            true => plain.max(now.since(self.began) / OPEN_END_HOST_LOOKS),
-            false => plain,
+            true => plain.max(now.since(self.began) / looks.min(OPEN_END_HOST_LOOKS)),
+            false => plain.max(self.request.duration / looks),
         }
     }
 
@@ -747,6 +771,15 @@ fn name_interfaces(flows: &mut [Track], host: Option<&HostSample>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_with_many_interfaces_is_looked_at_less_often() {
+        let check = |items, looks| assert_eq!(looks_at_host(items), looks, "{items}");
+        check(0, 300_000);
+        check(300, 1000);
+        check(30_000, 10);
+        check(usize::MAX, 2);
+    }
 
     #[test]
     fn parts_are_about_equal_and_hold_both_ends() {

@@ -380,7 +380,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // An ended worker is only waited for; one that runs is in nobody's way after the kill.
+        // An ended worker is only waited for; one that runs does no harm after the kill.
         drop(self.orders.take());
         let _ = self.child.kill();
         let _ = self.child.wait();

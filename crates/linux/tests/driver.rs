@@ -3,6 +3,7 @@
 //! where `REQUIRE_KERNEL` is set.
 
 mod asking;
+mod tcp_info;
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -20,6 +21,7 @@ use stack::{
     Body, Event, Host, HostConfig, ListenOptions, Packet, Payload, Segment, SocketId, WriteFlags,
     profile, wire,
 };
+use tcp_info::tcp_info;
 
 const DEVICE: &str = "stack0";
 const ECHO: u16 = 7;
@@ -31,7 +33,7 @@ const THEIRS: [&str; 2] = ["10.77.0.1", "fd77::1"];
 /// Echoes what it reads on one port, and reads nothing on the other.
 #[derive(Debug, Default)]
 struct Echo {
-    /// The listeners whose connections nobody reads, and these.
+    /// The listeners whose connections are not read, and these.
     deaf: Vec<SocketId>,
     unread: Vec<SocketId>,
     pending: BTreeMap<SocketId, Payload>,
@@ -465,25 +467,6 @@ fn a_changed_mtu_is_noticed() {
     rig.stop();
 }
 
-fn tcp_info(stream: &TcpStream) -> libc::tcp_info {
-    use std::os::fd::AsRawFd;
-    // SAFETY: all-zero bytes are a valid `tcp_info`.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: `info` has `length` bytes, and both outlive the call.
-    let told = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut length,
-        )
-    };
-    assert_eq!(told, 0);
-    info
-}
-
 #[test]
 fn a_flood_of_syns_is_outlived() {
     let Some(rig) = Rig::new(Offloads::ALL) else {
@@ -495,7 +478,7 @@ fn a_flood_of_syns_is_outlived() {
         let socket = raw_socket();
         let mut sent = 0_u32;
         for number in 0..100_000_u32 {
-            // Nobody is at these addresses; answers to them go astray.
+            // There are no hosts at these addresses; answers to them are lost.
             let source = Ipv4Addr::from_bits(0x0a4d_000a + number % 200);
             let packet = syn(source, (number / 200 + 1024) as u16);
             sent += u32::from(socket.send_to(&packet, &to_us()).is_ok());
@@ -507,7 +490,7 @@ fn a_flood_of_syns_is_outlived() {
     });
     assert!(flooded > 50_000, "{flooded} SYNs were sent");
     echo(&stream, &noise(1_000_000));
-    // Whoever comes now gets in, by a cookie.
+    // A new client still gets in, by a cookie.
     echo(&rig.connect(OURS[0], ECHO), b"after");
     let driver = rig.stop();
     let counters = driver.host().counters();

@@ -2,11 +2,11 @@
 //! that it was skipped, and fails instead where `REQUIRE_KERNEL` is set.
 
 mod asking;
+mod tcp_info;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use base::{Bytes, Rate};
 use lab::{Caveat, PathSpec};
 use link::{LinkSpec, Loss, TooBig};
 use linux::{LabPath, NAMED_DIR, NetnsHandle, cleanup};
+use tcp_info::tcp_info;
 
 /// In the environment of the child that is killed.
 const HOLD: &str = "TCPTAILOR_TEST_HOLD_PATH";
@@ -358,22 +359,4 @@ fn read_exactly(stream: &mut TcpStream, bytes: usize) {
     stream
         .read_exact(&mut vec![0; bytes])
         .expect("the peer writes");
-}
-
-fn tcp_info(stream: &TcpStream) -> libc::tcp_info {
-    // SAFETY: all-zero bytes are a valid `tcp_info`.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut length = libc::socklen_t::try_from(size_of_val(&info)).expect("it is small");
-    // SAFETY: `info` has `length` bytes and outlives the call.
-    let outcome = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &raw mut length,
-        )
-    };
-    assert_eq!(outcome, 0);
-    info
 }

@@ -388,7 +388,7 @@ fn without_privilege_everything_but_other_users_options_is_seen() {
         let (listener, address) = listen("127.0.0.1:0");
         let _client = TcpStream::connect(address).expect("a listener");
         let program = Program::start("watch-own", Some(65_534));
-        // Both ends of two connections; an end that was not accepted yet belongs to nobody.
+        // Both ends of two connections; an end that was not accepted yet has no owner.
         assert_eq!(
             program.first_line,
             "all 4 mine 1 with options 1 unseen true"
@@ -526,7 +526,7 @@ fn watching_does_not_keep_a_closed_connection_open() {
             });
             when_seen.recv().expect("the connection is there");
             drop(client);
-            // Comes only if nobody holds the client's socket any more.
+            // Comes only if no process holds the client's socket any more.
             assert_eq!(server.read(&mut [0]).expect("the end"), 0);
             stop.store(true, Ordering::Relaxed);
             let watched = watching.join().expect("no panic");

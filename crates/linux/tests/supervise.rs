@@ -40,7 +40,7 @@ fn in_turn<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Talks to whoever connects: the options of its sockets are inherited by nobody.
+/// Talks to all that connect: the options of its sockets are not inherited.
 fn with_server<T>(work: impl FnOnce(u16) -> T) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

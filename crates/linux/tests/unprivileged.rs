@@ -1,8 +1,8 @@
-//! A lab path for an ordinary user: in a user namespace, with a TUN device node that everybody may
+//! A lab path for an ordinary user: in a user namespace, with a TUN device node that all users may
 //! open. Entering it needs a process with one thread, hence no test harness.
 //!
-//! Whoever may do more than an ordinary user runs it as user 65534 with a device node of its own;
-//! everybody else tries at once with the node that there is.
+//! With more privileges than an ordinary user it runs as user 65534 with a device node of its own;
+//! otherwise it uses the node that there is.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use link::LinkSpec;
 use linux::{Error, LabPath, privilege, tun};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-/// `nobody`.
+/// The user `nobody`.
 const USER: u32 = 65_534;
 
 fn main() -> ExitCode {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes a node and a copy of this program that everybody may use, and runs the copy.
+/// Makes a node and a copy of this program that all users may use, and runs the copy.
 fn as_another_user() -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let open_to_all = |path: &Path, mode| {

@@ -333,10 +333,14 @@ impl<'a> Play<'a> {
         }
         self.previous = at;
         if let Some(label) = &spec.label {
-            let clock = wire.options.timestamps.map_or(0, |(value, _)| value);
-            self.labels.insert(label, Marked { at, clock });
+            self.mark(label, at, &wire);
         }
         Ok(())
+    }
+
+    fn mark(&mut self, label: &'a str, at: Instant, wire: &Wire) {
+        let clock = wire.options.timestamps.map_or(0, |(value, _)| value);
+        self.labels.insert(label, Marked { at, clock });
     }
 
     /// Whose packet it is, and its text.
@@ -372,9 +376,8 @@ impl<'a> Play<'a> {
         let text = compare::describe_in(&wire, connection);
         connection.receives(&wire);
         if let Some(label) = &spec.label {
-            let clock = wire.options.timestamps.map_or(0, |(value, _)| value);
             let label = self.script_label(label);
-            self.labels.insert(label, Marked { at: now, clock });
+            self.mark(label, now, &wire);
         }
         self.tell(now, &format!("in  @{name} {text}"));
         self.host.handle_packet(&wire);

@@ -48,8 +48,18 @@ pub fn unknown_setting(name: &str) -> Option<String> {
 /// Sets a setting of a script on our stack.
 pub(super) fn apply(settings: &mut SocketSettings, setting: &Setting) -> Result<(), String> {
     let name = match setting.name.as_str() {
-        "max_pacing_rate" => "pacing_rate_max",
+        "max_pacing_rate" => {
+            // In bytes per second, as Linux takes it.
+            let rate = format!("{}bit", 8 * number(&setting.value));
+            return set(settings, "pacing_rate_max", &rate);
+        }
         "rto_min" => "route.rto_min",
+        // `TCP_SYNCNT` is of SYNs and of a listener's SYN-ACKs.
+        "syn_retries" => {
+            let count = number(&setting.value).to_string();
+            set(settings, "synack_retries", &count)?;
+            "syn_retries"
+        }
         name => name,
     };
     let knob = find_knob(name).map_err(|error| error.to_string())?;

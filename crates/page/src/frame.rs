@@ -1,4 +1,4 @@
-//! The frame of a picture: its size, its name for who cannot see it, and its axes.
+//! The frame of a picture: its size, its accessible name, and its axes.
 
 use maud::{Markup, html};
 

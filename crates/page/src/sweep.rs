@@ -72,7 +72,7 @@ pub fn pictures(observations: &[Observation]) -> Vec<Part> {
         }
         let axes = of_metric.iter().flat_map(|seen| &seen.axes);
         let mut keys = distinct(axes.map(|(key, _)| key.as_str()));
-        // What no cell varies is no axis.
+        // What no cell varies is not an axis.
         keys.retain(|key| distinct(of_metric.iter().filter_map(|seen| seen.axis(key))).len() > 1);
         match keys[..] {
             [] => parts.extend(bars(metric, &of_metric, None)),

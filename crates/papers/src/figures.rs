@@ -228,7 +228,7 @@ pub struct DrawnSpot {
     pub runs: usize,
     /// Payload per second, in bit/s; `None` without a usable run.
     pub goodput_bps: Option<f64>,
-    /// Mean of the smoothed round-trip time, in microseconds; `None` where nobody sampled it.
+    /// Mean of the smoothed round-trip time, in microseconds; `None` if it was not sampled.
     pub rtt_mean_us: Option<f64>,
     /// 99th percentile of it, likewise.
     pub rtt_p99_us: Option<f64>,

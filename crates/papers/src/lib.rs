@@ -5,7 +5,7 @@
 //! [`experiments`] are scenario files; [`probe`] measures what no path and no workload expresses.
 //! [`reproduction`] plans and runs them on the engines that a machine has, [`evaluation`] judges
 //! the runs. [`netburner`] and [`nodelay`] are the programming interface and the sample programs
-//! that two of the documents are about. Whoever shows, keeps or prints any of it is elsewhere.
+//! that two of the documents are about. Showing, storing and printing are elsewhere.
 #![forbid(unsafe_code)]
 
 mod corrections;

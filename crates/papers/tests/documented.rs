@@ -1,35 +1,14 @@
 //! What `docs/scenarios.md` says of probes: its tables have all of them, with their figures. And
 //! the figures of `docs/datacenter.md` are those of the results beside it.
 
+#[path = "../../lab/tests/markdown/mod.rs"]
+mod markdown;
+
+use markdown::{table, words};
 use papers::figures::Drawing;
 use papers::probe::PROBES;
 
 const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
-
-/// The rows of the table with this header, by cell.
-fn table(header: &str) -> Vec<Vec<&'static str>> {
-    let (_, rest) = DOCUMENT.split_once(header).expect(header);
-    let rows = rest
-        .lines()
-        .skip(2)
-        .take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.split(" | ").collect()).collect()
-}
-
-/// The words in backquotes of a cell, but for those in brackets.
-fn words(cell: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let mut words = Vec::new();
-    for (index, part) in cell.split('`').enumerate() {
-        if index % 2 == 1 {
-            words.extend((depth == 0).then_some(part));
-        } else {
-            depth += part.matches('(').count();
-            depth -= part.matches(')').count();
-        }
-    }
-    words
-}
 
 #[test]
 fn every_probe_is_there_with_its_sentence() {
@@ -53,7 +32,7 @@ fn unfolded(figure: &str) -> Vec<String> {
 
 #[test]
 fn every_figure_of_a_probe_is_there() {
-    let rows = table("| probe | engines | figures |");
+    let rows = table(DOCUMENT, "| probe | engines | figures |");
     for probe in PROBES {
         let name = format!("| `{}`", probe.name);
         let row = rows.iter().find(|row| row[0] == name);

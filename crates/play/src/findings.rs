@@ -44,24 +44,24 @@ struct ChangeRow {
 
 /// Reason for which a look is impossible.
 #[derive(Debug)]
-enum Hindrance {
+enum Obstacle {
     Caveats(Vec<Caveat>),
     Simulated(SimulatedError),
 }
 
-impl From<SimulatedError> for Hindrance {
+impl From<SimulatedError> for Obstacle {
     fn from(error: SimulatedError) -> Self {
         Self::Simulated(error)
     }
 }
 
-impl From<SetError> for Hindrance {
+impl From<SetError> for Obstacle {
     fn from(error: SetError) -> Self {
         Self::Simulated(SimulatedError::Refused(error))
     }
 }
 
-impl Hindrance {
+impl Obstacle {
     fn told(&self) -> String {
         match self {
             Self::Caveats(caveats) => {
@@ -76,7 +76,7 @@ impl Hindrance {
 /// The doctor's findings on the connections of a trial while they are busy, each verdict once.
 ///
 /// # Errors
-/// Why it says nothing.
+/// Why there is no finding.
 pub(crate) fn of(trial: &Trial) -> Result<Vec<Finding>, String> {
     let (findings, unknown) = look(trial).map_err(|hindrance| hindrance.told())?;
     match unknown {
@@ -86,15 +86,15 @@ pub(crate) fn of(trial: &Trial) -> Result<Vec<Finding>, String> {
 }
 
 /// Findings, and the reason if a connection has none.
-fn look(trial: &Trial) -> Result<(Vec<Finding>, Option<String>), Hindrance> {
+fn look(trial: &Trial) -> Result<(Vec<Finding>, Option<String>), Obstacle> {
     let stop = AtomicBool::new(false);
     // The doctor looks at programs that go on.
     let mut endless = trial.clone();
     endless.workload.set_endless();
     let session = Virtual::default()
         .start(&endless)
-        .map_err(Hindrance::Caveats)?;
-    let mut hosts: Simulated<'_, Hindrance> =
+        .map_err(Obstacle::Caveats)?;
+    let mut hosts: Simulated<'_, Obstacle> =
         Simulated::new(session, &stop, Box::new(|_, _, _| {})).with_interval(lab::SAMPLE_INTERVAL);
     hosts.wait(lab::WARM_UP)?;
     let time = match trial.workload.amount() {

@@ -32,7 +32,7 @@ pub(crate) struct Packets {
 #[derive(Debug, Serialize)]
 struct Shown {
     sent_us: u64,
-    /// When the last of it arrived; `None` where all of it was lost, or is still under way as the
+    /// When the last of it arrived; `None` if all of it was lost, or is still in flight when the
     /// run ends.
     arrived_us: Option<u64>,
     /// Payload that did not arrive: a GSO packet may lose some of its segments.
@@ -184,14 +184,14 @@ struct Flow {
     end: [Option<SeqNum>; 2],
 }
 
-/// Packets of one direction that are under way.
+/// Packets in flight in one direction.
 #[derive(Debug, Default)]
 struct Way {
-    under_way: Vec<UnderWay>,
+    in_flight: Vec<InFlight>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     index: usize,
     left: Instant,
     header: Header,
@@ -201,10 +201,10 @@ struct UnderWay {
 
 impl Way {
     fn push(&mut self, index: usize, left: Instant, header: Header) {
-        if self.under_way.len() == ON_THE_WAY_MAX {
-            self.under_way.remove(0);
+        if self.in_flight.len() == ON_THE_WAY_MAX {
+            self.in_flight.remove(0);
         }
-        self.under_way.push(UnderWay {
+        self.in_flight.push(InFlight {
             index,
             left,
             header,
@@ -216,17 +216,17 @@ impl Way {
     /// that was lost has the same numbers; of the rest, which are alike, the first. A GSO packet
     /// that was cut on the way arrives in pieces.
     fn arrival(&mut self, latest: Instant, header: &Header) -> Option<usize> {
-        let fits = |of: &UnderWay| of.left <= latest && is_part(header, &of.header);
-        let mut all = self.under_way.iter();
+        let fits = |of: &InFlight| of.left <= latest && is_part(header, &of.header);
+        let mut all = self.in_flight.iter();
         let place = match header.bytes {
             0 => all.position(fits),
             _ => all.rposition(fits),
         }?;
-        let found = &mut self.under_way[place];
+        let found = &mut self.in_flight[place];
         let index = found.index;
         found.missing = found.missing.saturating_sub(header.bytes);
         if found.missing == 0 {
-            self.under_way.remove(place);
+            self.in_flight.remove(place);
         }
         Some(index)
     }

@@ -19,7 +19,7 @@ fn the_page_is_of_these_sources() {
     }
 }
 
-/// Whoever opens the page on an aeroplane sees all of it, and nobody hears of it.
+/// The page is complete without a network, and sends nothing.
 #[test]
 fn the_page_loads_nothing() {
     let policy =

@@ -155,7 +155,7 @@ impl Side {
         }
     }
 
-    /// Does calls again. They stay where they are, since moving them is no work of the host.
+    /// Does calls again. They stay where they are, since moving them is not the host's work.
     #[inline(never)]
     fn replay(&mut self, calls: &mut [Call]) {
         for call in calls {

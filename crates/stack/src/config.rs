@@ -1,4 +1,4 @@
-//! The few settings of a host that most programs decide.
+//! The few settings of a host that most programs need.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -37,9 +37,10 @@ pub struct Config {
     /// Congestion control: CUBIC, `NewReno` or BBR (version 1);
     /// [`Host::set_controllers`](crate::Host::set_controllers) brings others.
     pub congestion: CongestionName,
-    /// Small writes leave at once; off: they wait while an earlier small one is unacknowledged.
+    /// Small writes are sent at once (`TCP_NODELAY`); off: they wait while an earlier small one is
+    /// unacknowledged (Nagle's algorithm).
     pub nodelay: bool,
-    /// How long a connection is silent before it is asked whether it lives; `None`: it never is.
+    /// Idle time after which keepalive probes are sent; `None`: never.
     pub keepalive: Option<Duration>,
     /// Bytes to which a send buffer may grow (Linux `tcp_wmem`, third value: 4 MiB).
     pub send_buffer_bytes_max: u32,
@@ -97,7 +98,7 @@ impl From<Config> for HostConfig {
             settings.small_writes.nagle = Nagle::Off;
         }
         settings.life.keepalive = keepalive;
-        // What Linux believes at once may be forged.
+        // Linux believes such reports at once, but they may be forged.
         settings.path.pmtu_confirm = true;
         for (buffer, max) in [
             (&mut settings.send.buffer, send_buffer_bytes_max),
@@ -107,14 +108,14 @@ impl From<Config> for HostConfig {
             buffer.initial = buffer.initial.min(max);
             buffer.min = buffer.min.min(max);
         }
-        // A kernel counts in ticks; whoever calls `handle_timeout` in time need not.
+        // Kernels count in ticks; a driver that calls `handle_timeout` on time need not.
         (system.hz, system.coarse_above_ticks) = (0, 0);
         system.memory = memory;
         system.connections_max = connections_max;
         Self {
             addrs,
             mtu,
-            // Tells nothing of the keys that come from the same secret.
+            // Does not reveal the keys derived from the same secret.
             seed: Keys::new(0, Some(secret)).key("seed").0,
             secret: Some(secret),
             settings,

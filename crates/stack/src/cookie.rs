@@ -1,5 +1,5 @@
-//! SYN cookies: a listener that keeps nothing of a SYN finds what it needs in the ACK that
-//! answers its SYN-ACK (RFC 4987 section 3.6 and appendix A).
+//! SYN cookies (RFC 4987 section 3.6 and appendix A): a listener that keeps no state of a SYN gets
+//! what it needs from the ACK of its SYN-ACK.
 //!
 //! The cookie is the sequence number of the SYN-ACK. It holds the period of 64 s in which it was
 //! made (5 bits), the peer's MSS (3 bits of an index) and 24 bits of a keyed hash over all of that
@@ -12,7 +12,7 @@ use base::{Instant, SeqNum};
 
 use crate::keyed_hash::{KeyedHash, Keys};
 
-/// How long one value of the counter lasts.
+/// How long one value of the counter is used.
 const PERIOD_NANOS: u64 = 64 * 1_000_000_000;
 /// Periods that a cookie is good for, the one in which it was made included (Linux
 /// `MAX_SYNCOOKIE_AGE`: 2).
@@ -30,7 +30,7 @@ const NO_WINDOW_SCALE: u32 = 0xf;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
-/// Makes cookies and knows its own again.
+/// Makes and validates cookies.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     hash: KeyedHash,
@@ -71,8 +71,8 @@ impl Cookies {
         peer_isn + self.cookie((local, remote), peer_isn, period, index as u64)
     }
 
-    /// The MSS of the peer, where `ack` acknowledges a SYN-ACK that was made here lately for this
-    /// connection. `peer_isn` is the number before the one of the acknowledging segment.
+    /// The MSS of the peer, if `ack` is a valid, recent cookie for this connection. `peer_isn` is
+    /// the number before the one of the acknowledging segment.
     pub(crate) fn check(
         &self,
         now: Instant,
@@ -129,7 +129,7 @@ pub(crate) const fn encode_options(clock: u32, options: CookieOptions) -> u32 {
         bits |= ECN_BIT;
     }
     let stamp = clock & !OPTION_MASK | bits;
-    // A timestamp of the future would make the next real one look old (RFC 7323 section 5).
+    // A timestamp in the future would make the next real one look old (RFC 7323 section 5).
     if bits > clock & OPTION_MASK {
         stamp.wrapping_sub(OPTION_MASK + 1)
     } else {

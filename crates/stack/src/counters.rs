@@ -28,7 +28,7 @@ pub struct Counters {
     pub established_resets: u64,
     /// Resets that we sent (`TcpOutRsts`).
     pub resets_sent: u64,
-    /// Segments to ports where there is no listener.
+    /// Segments to ports without a listener.
     pub no_socket: u64,
     /// Answers (resets, challenge ACKs) that the rate limit held back (`TcpExtTCPACKSkipped*`).
     pub answers_suppressed: u64,
@@ -54,9 +54,9 @@ pub struct Counters {
     pub accept_overflows: u64,
     /// SYN cookies sent (`TcpExtSyncookiesSent`).
     pub cookies_sent: u64,
-    /// SYN cookies that came back right (`TcpExtSyncookiesRecv`).
+    /// Valid SYN cookies received (`TcpExtSyncookiesRecv`).
     pub cookies_accepted: u64,
-    /// SYN cookies that came back wrong (`TcpExtSyncookiesFailed`).
+    /// Invalid SYN cookies received (`TcpExtSyncookiesFailed`).
     pub cookies_failed: u64,
     /// Connections in TIME-WAIT that a new SYN replaced.
     pub time_wait_reused: u64,
@@ -65,8 +65,8 @@ pub struct Counters {
     pub time_wait_overflows: u64,
     /// Connections refused because the host has as many as it may have.
     pub too_many_connections: u64,
-    /// Segments dropped because the pool of buffers was empty: data and SYNs that came in, and what
-    /// was to leave without data.
+    /// Segments dropped because the pool of buffers was empty: received data and SYNs, and segments
+    /// without data to be sent.
     pub pool_drops: u64,
     /// Segments with data dropped because the host's memory was used up.
     pub memory_drops: u64,
@@ -75,19 +75,19 @@ pub struct Counters {
     /// Closed connections that were reset because the host's memory was used up
     /// (`TcpExtTCPAbortOnMemory`).
     pub memory_resets: u64,
-    /// Packets behind gaps that connections gave back for others of the host
-    /// (`TcpExtOfoPruned` counts the times).
+    /// Out-of-order packets that connections dropped for others of the host (`TcpExtOfoPruned`
+    /// counts the times).
     pub reclaimed: u64,
     /// Zero-window probes sent (`TcpExtTCPWinProbe`).
     pub window_probes: u64,
     /// Keepalive probes sent (`TcpExtTCPKeepAlive`).
     pub keepalive_probes: u64,
-    /// Connections that ended because nothing was answered (`TcpExtTCPAbortOnTimeout`).
+    /// Connections that timed out (`TcpExtTCPAbortOnTimeout`).
     pub timed_out: u64,
     /// ICMP errors about our connections.
     pub icmp_errors: u64,
     /// Of these, errors that quote a sequence number outside of the flight (RFC 5927).
     pub icmp_ignored: u64,
-    /// Packets that came back too big.
+    /// ICMP reports that a packet was too big.
     pub too_big: u64,
 }

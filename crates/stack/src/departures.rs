@@ -1,5 +1,5 @@
-//! Packets that a host has handed out before their time, for drivers whose way out keeps no time
-//! itself.
+//! Packets that a host has handed out before their departure time, for drivers whose interface does
+//! not pace.
 
 use alloc::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// The next packet of `host` that may leave at `now`; takes the place of
+    /// The next packet of `host` that may be sent at `now`; call it instead of
     /// [`Host::poll_transmit`].
     pub fn poll_transmit(&mut self, now: Instant, host: &mut Host) -> Option<Packet> {
         if let Some(entry) = self.waiting.first_entry()
@@ -36,7 +36,7 @@ impl Departures {
         }
     }
 
-    /// When the first of them may leave.
+    /// When the first of them may be sent.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waiting.keys().next().map(|(at, _)| *at)

@@ -1,7 +1,7 @@
 //! Initial sequence numbers and offsets of timestamps (RFC 6528, RFC 7323 section 5.4).
 //!
-//! Decides both from the ends of the connection, the time and a key, so that nobody off the path
-//! can guess them, and a new connection with the same ends begins above its predecessor.
+//! Decides both from the ends of the connection, the time and a key, so that off-path attackers
+//! cannot guess them, and a new connection with the same ends begins above its predecessor.
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! A keyed hash over what names a connection, for numbers that nobody outside can guess.
+//! A keyed hash over the ends of a connection, for numbers that an attacker cannot guess.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ impl Keys {
         Self { seed, secret }
     }
 
-    /// The key of the component `name`. One key tells nothing of another where there is a secret.
+    /// The key of the component `name`. With a secret, one key does not reveal another.
     pub(crate) fn key(&self, name: &str) -> (u64, u64) {
         let Some(Secret(secret)) = self.secret else {
             let mut rng = self.rng(name);
@@ -35,7 +35,8 @@ impl Keys {
         (half(0), half(1))
     }
 
-    /// Random numbers of the component `name`, which may be guessed by whoever sees some of them.
+    /// Random numbers of the component `name`; not secure: predictable to an observer of some of
+    /// them.
     pub(crate) fn rng(&self, name: &str) -> Rng {
         match self.secret {
             Some(_) => Rng::new(self.key(name).0, name),
@@ -78,8 +79,8 @@ impl KeyedHash {
     }
 }
 
-/// The length keeps the versions apart; neither the host's byte order nor the layout of a type in
-/// memory comes in.
+/// The length distinguishes the IP versions; the result does not depend on byte order or memory
+/// layout.
 fn write_address(hasher: &mut SipHasher24, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -122,7 +123,7 @@ mod tests {
         ] {
             assert_ne!(other, first);
         }
-        // A secret alone decides.
+        // Only the secret counts.
         let first = secret(1, 0, "test").of_ends(a, b, 0);
         assert_eq!(secret(2, 0, "test").of_ends(a, b, 0), first);
         assert_ne!(secret(1, 1, "test").of_ends(a, b, 0), first);

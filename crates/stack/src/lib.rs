@@ -15,7 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-// What processors without compare-and-swap, such as a Cortex-M0, share memory by.
+// For processors without compare-and-swap, such as a Cortex-M0.
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
 #[cfg(not(target_has_atomic = "ptr"))]

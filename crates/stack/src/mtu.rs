@@ -11,8 +11,10 @@ use core::time::Duration;
 use base::Instant;
 use base::settings::{MtuProbing, Path};
 
-use crate::host::Spread;
+use crate::host::RateLimit;
 
+/// Nothing was said yet of the options of segments.
+const UNKNOWN: u8 = u8::MAX;
 const TCP_HEADER_BYTES: u16 = 20;
 const V4_HEADER_BYTES: u16 = 20;
 /// Smallest MTU believed in ICMP reports (Linux `min_pmtu`); smaller reports lead to packets of
@@ -38,8 +40,8 @@ const PROBE_WINDOW_MIN: u32 = 11;
 const PROBES_MAX: u32 = 3;
 
 /// Reports of an ever smaller MTU that are believed at once after the first one: more than any path
-/// has bottlenecks, each of which shows when the one before has been heeded. All that is in flight
-/// is retransmitted after each, so that whoever acknowledges nothing could ask for it without end.
+/// has bottlenecks, each of which shows once the one before is respected. All data in flight is
+/// retransmitted after each, which a forger could otherwise cause without end.
 const REPORTS_AT_ONCE: u32 = 8;
 const REPORTS_PER_SECOND: u32 = 1;
 
@@ -82,13 +84,13 @@ struct Search {
     low: u16,
     /// The largest that may pass.
     high: u16,
-    /// The probe that is under way.
+    /// The probe in flight.
     probe: Option<Probe>,
     /// Probes of the same size whose fate stayed unknown.
     unknown: u32,
     /// When the bounds were last opened.
     since: Instant,
-    /// Segments are still of the size from before it.
+    /// Segments still have the size from before it.
     is_pending: bool,
 }
 
@@ -104,7 +106,7 @@ struct Probe {
 struct Reported {
     mtu: u16,
     since: Instant,
-    limit: Spread,
+    limit: RateLimit,
 }
 
 /// State of path MTU discovery.
@@ -119,13 +121,16 @@ pub(crate) struct MtuState {
     confirms: bool,
     probing: MtuProbing,
     base: u16,
-    /// Bytes of TCP options in each segment, which the base of a search does not count.
-    options: u16,
+    /// Bytes of TCP options in each segment.
+    options: u8,
+    /// Those that were expected when the search began. Where they are known, its base is an amount
+    /// of data, whatever IPv6 takes at least (Linux `tcp_mtup_init`).
+    expected: u8,
     reported: Option<Box<Reported>>,
     /// MTU reported by ICMP that is below what has already passed, with the offset of the quoted
     /// segment: believed when that segment times out (RFC 5927 section 7.2).
     doubtful: Option<Box<(u16, u64)>>,
-    /// Packets that ICMP wants smaller than a host sends them: routers may cut them.
+    /// ICMP asks for packets below the least size: they are sent without DF.
     may_fragment: bool,
     largest_acked: u16,
     search: Option<Box<Search>>,
@@ -143,6 +148,7 @@ impl MtuState {
             probing: MtuProbing::Off,
             base: 0,
             options: 0,
+            expected: UNKNOWN,
             reported: None,
             doubtful: None,
             may_fragment: false,
@@ -195,12 +201,15 @@ impl MtuState {
         self.clamp_search();
     }
 
-    /// Segments carry this many bytes of options: where the base of a search says how much data
-    /// they have (Linux `tcp_base_mss`), packets are larger by that.
-    pub(crate) fn add_options(&mut self, bytes: u16) {
+    /// Segments carry this many bytes of options, of which so many were expected when the search
+    /// began: where its base says how much data they have (Linux `tcp_base_mss`), packets are
+    /// larger by that, and by the header of IPv6.
+    pub(crate) fn add_options(&mut self, bytes: u8, expected: u8) {
         self.options = bytes;
+        self.expected = expected;
+        let low = self.search_base().max(self.search_min());
         if let Some(search) = &mut self.search {
-            search.low = search.low.saturating_add(bytes).min(search.high);
+            search.low = low.min(search.high);
         }
     }
 
@@ -279,7 +288,7 @@ impl MtuState {
         if !self.discovery || quoted < una || quoted > next {
             return false;
         }
-        // RFC 8201 section 4: no link of IPv6 has less, so it is no router that says so.
+        // RFC 8201 section 4: no IPv6 link has less, so the report is not from a router.
         if self.ip_header != V4_HEADER_BYTES && mtu < u32::from(V6_MIN) {
             return false;
         }
@@ -288,11 +297,11 @@ impl MtuState {
             mtu => u16::try_from(mtu).unwrap_or(u16::MAX),
         };
         if claimed >= self.mtu() {
-            // Of a probe it is news nevertheless.
+            // It is still a result for a probe.
             return self.reject_probe(claimed, quoted);
         }
-        // RFC 5927 section 7.2: packets of that size have passed, so that it is a new path or a
-        // forgery; a timeout tells.
+        // RFC 5927 section 7.2: packets of that size have passed, so it is a new path or a forgery;
+        // a timeout decides.
         if self.confirms && claimed.max(self.reported_min()) < self.largest_acked {
             self.doubtful = Some(Box::new((claimed, quoted)));
             return false;
@@ -322,7 +331,7 @@ impl MtuState {
             return is_smaller;
         }
         let before = self.mtu();
-        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
+        let headers = self.ip_header + TCP_HEADER_BYTES + u16::from(self.options);
         let (base, least) = (self.search_base(), self.search_min());
         match &mut self.search {
             None => self.begin_search(now),
@@ -368,7 +377,7 @@ impl MtuState {
             return None;
         }
         let size = search.low.midpoint(search.high);
-        let headers = self.ip_header + TCP_HEADER_BYTES + self.options;
+        let headers = self.ip_header + TCP_HEADER_BYTES + u16::from(self.options);
         let following = u64::from(reordering) + 1;
         let needed = u64::from(size.saturating_sub(headers)) + following * u64::from(mss);
         (needed <= unsent_bytes && needed <= window_bytes).then_some(size)
@@ -381,7 +390,7 @@ impl MtuState {
         }
     }
 
-    /// The data of the probe that is under way.
+    /// The data of the probe in flight.
     pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         let probe = self.search.as_ref()?.probe?;
         Some((probe.start, probe.end))
@@ -399,8 +408,8 @@ impl MtuState {
         }
     }
 
-    /// The probe, and nothing else, was lost: packets of its size do not pass. It says nothing
-    /// about congestion (RFC 4821 section 7.6.1).
+    /// The probe, and nothing else, was lost: packets of its size do not pass. This is not a sign
+    /// of congestion (RFC 4821 section 7.6.1).
     pub(crate) fn on_probe_lost(&mut self) {
         if let Some(search) = &mut self.search
             && let Some(probe) = search.probe.take()
@@ -410,8 +419,8 @@ impl MtuState {
         }
     }
 
-    /// More than the probe was lost or retransmitted, so that its fate says nothing (RFC 4821
-    /// section 7.6.2).
+    /// More than the probe was lost or retransmitted: the result is inconclusive (RFC 4821 section
+    /// 7.6.2).
     pub(crate) fn on_probe_unknown(&mut self) {
         let Some(search) = &mut self.search else {
             return;
@@ -433,7 +442,7 @@ impl MtuState {
         }
     }
 
-    /// When what ICMP reported is forgotten. It needs no timer: whoever sends may ask.
+    /// When the MTU from ICMP expires. It needs no timer: it is checked when data is sent.
     pub(crate) fn next_search(&self) -> Option<Instant> {
         let reported = self.reported.as_ref()?;
         Some(reported.since + SEARCH_AGAIN)
@@ -468,6 +477,7 @@ impl MtuState {
     const fn search_min(&self) -> u16 {
         match self.ip_header {
             V4_HEADER_BYTES => V4_SEARCH_MIN,
+            _ if self.expected != UNKNOWN => MSS_MIN + self.ip_header + TCP_HEADER_BYTES,
             _ => V6_MIN,
         }
     }
@@ -502,7 +512,8 @@ impl MtuState {
         self.mtu() < before
     }
 
-    /// A report about the probe, which alone is larger than the MTU: it is lost. The MTU stays.
+    /// A report about the probe, the only packet larger than the MTU: the probe is lost, the MTU
+    /// stays.
     fn reject_probe(&mut self, claimed: u16, quoted: u64) -> bool {
         if let Some(search) = &mut self.search
             && let Some(probe) = search.probe
@@ -515,7 +526,11 @@ impl MtuState {
     }
 
     const fn search_base(&self) -> u16 {
-        self.base.saturating_add(self.options)
+        let headers = match self.expected {
+            UNKNOWN => 0,
+            options => options as u16 + self.ip_header - V4_HEADER_BYTES,
+        };
+        self.base.saturating_add(headers)
     }
 
     fn begin_search(&mut self, now: Instant) {

@@ -36,7 +36,7 @@ pub struct Packet {
     pub dont_fragment: bool,
     /// Hop limit.
     pub hop_limit: u8,
-    /// Not to be sent before this time (pacing); `Instant::ZERO` where it may go at once.
+    /// Earliest departure time (pacing); `Instant::ZERO`: at once.
     pub not_before: Instant,
     /// Body.
     pub body: Body,
@@ -47,7 +47,7 @@ pub struct Packet {
 pub enum Body {
     /// TCP.
     Tcp(Segment),
-    /// An error that somebody reports about a segment of ours.
+    /// An ICMP error about one of our segments.
     Icmp(IcmpError),
 }
 
@@ -75,7 +75,7 @@ pub enum IcmpKind {
     },
     /// Soft: network or host unreachable (RFC 9293 section 3.9.2.2).
     Unreachable,
-    /// Soft: the hop limit was exceeded, or a fragment did not come.
+    /// Soft: the hop limit was exceeded, or reassembly timed out.
     TimeExceeded,
     /// Hard: protocol or port unreachable, administratively prohibited.
     Refused,
@@ -103,7 +103,7 @@ pub struct Segment {
     pub options: SegmentOptions,
     /// The data.
     pub payload: Payload,
-    /// Payload of each segment of the chain but the last; 0 where it is no chain.
+    /// Payload of each segment of the chain but the last; 0 for a single segment.
     pub gso_size: u16,
 }
 
@@ -118,7 +118,7 @@ pub struct SegmentOptions {
     pub sack_permitted: bool,
     /// Its clock and the echo of ours (RFC 7323 section 3).
     pub timestamps: Option<Timestamps>,
-    /// Ranges that it holds behind a gap; the first may be a duplicate (RFC 2883).
+    /// Ranges of out-of-order data that the sender holds; the first may be a duplicate (RFC 2883).
     pub sack: Option<SackBlocks>,
 }
 
@@ -210,7 +210,7 @@ impl Packet {
 }
 
 impl Packet {
-    /// What is left in memory from which a packet was taken.
+    /// The contents of memory from which a packet was taken.
     pub(crate) const TAKEN: Self = {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Self {
@@ -229,7 +229,7 @@ impl Packet {
         }
     };
 
-    /// A segment on its way, with the header fields of an ordinary reply.
+    /// A segment, with the header fields of an ordinary reply.
     pub(crate) const fn of_segment(source: IpAddr, destination: IpAddr, segment: Segment) -> Self {
         Self {
             source,
@@ -294,8 +294,8 @@ impl WirePacket for Packet {
     }
 }
 
-/// Bytes that were cut off and may stay in memory with what is left: no more than what a packet is
-/// counted beside its bytes.
+/// Most bytes that were cut off and may stay in memory with the rest: as much as a packet is
+/// charged beside its bytes.
 const REST_BYTES_MAX: u32 = 256;
 
 /// Data in slices of shared memory: cutting and joining copy nothing.

@@ -44,7 +44,7 @@ pub struct PoolOwner {
 /// The buffers of a host, counted.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// `None`: there is no such limit.
+    /// `None`: unlimited.
     size: Option<PoolSize>,
     /// Received and sent buffers of each owner; as many entries as sockets that hold any.
     held: BTreeMap<SocketId, (u32, u32)>,
@@ -72,13 +72,13 @@ impl Pool {
         self.size.is_some()
     }
 
-    /// Buffers that nobody holds, without those reserved for other uses.
+    /// Free buffers, without those reserved for other uses.
     pub(crate) const fn free(&self) -> u32 {
         let usable = match self.size {
             Some(size) => size.buffers.saturating_sub(size.reserved),
             None => return u32::MAX,
         };
-        // What came in before anybody could ask may exceed the pool for a moment.
+        // Received packets are counted after the fact, so they may exceed the pool for a moment.
         if self.held_total < usable as u64 {
             usable - self.held_total as u32
         } else {
@@ -99,12 +99,12 @@ impl Pool {
         }
     }
 
-    /// Somebody wanted a buffer, and none was free.
+    /// A buffer was wanted, and none was free.
     pub(crate) const fn on_refused(&mut self) {
         self.refused += 1;
     }
 
-    /// From now on `id` holds this many buffers with received and with sent data.
+    /// Sets how many buffers `id` holds with received and with sent data.
     pub(crate) fn set_held(&mut self, id: SocketId, received: u32, sent: u32) {
         if self.size.is_none() {
             return;

@@ -1,7 +1,7 @@
 //! Ephemeral ports (RFC 6056).
 //!
 //! Decides the port of a connection that names none, from its other three coordinates, a key and
-//! which ports are free; whether one is free is the caller's knowledge.
+//! which ports are free; the caller knows whether one is free.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -16,8 +16,8 @@ const COUNTERS: usize = 64;
 const STEP_MAX: u64 = 8;
 
 /// Picks ports by the double hash of RFC 6056 section 3.3.4 with the random steps of its section
-/// 3.3.5: towards one destination ports are not reused soon, and those of one destination say
-/// nothing about those of another.
+/// 3.3.5: towards one destination ports are not reused soon, and the ports of one destination do
+/// not reveal those of another.
 #[derive(Debug)]
 pub(crate) struct EphemeralPorts {
     offset: KeyedHash,
@@ -97,7 +97,7 @@ mod tests {
             ports.pick((40_000, 40_099), LOCAL, remote(80), is_free),
             None
         );
-        // Towards somebody else they are free.
+        // Towards another destination they are free.
         assert!(
             ports
                 .pick((40_000, 40_099), LOCAL, remote(81), |_| true)

@@ -1,15 +1,14 @@
-//! Progress of our stream: what of it was acknowledged, what was sent, and whether the FIN was.
+//! Progress of our stream: how far it was sent and acknowledged, the FIN included.
 //!
-//! The only place that knows. Loss recovery owns it, since it is the one to hear of each packet
-//! that leaves and of each ACK; the sending half, which knows what was written, is shown it.
+//! The only place that knows. Loss recovery owns it, since it processes each transmission and each
+//! ACK; the sending half, which knows what was written, is passed it.
 //!
 //! Offsets count a FIN as one behind the data. Our SYN is offset 0.
 
-/// Offset of the first byte of data; the SYN stands in front of it.
+/// Offset of the first byte of data; the SYN is before it.
 pub(crate) const FIRST_BYTE: u64 = 1;
 
-/// An offset that may not be set, as small as an offset: nothing that is marked lies at 0, in front
-/// of the SYN.
+/// An optional offset in the size of an offset: 0 means unset, since no mark lies there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
@@ -41,7 +40,7 @@ impl Mark {
 pub(crate) struct Progress {
     una: u64,
     next: u64,
-    /// The last offset in front of `next` is the FIN's.
+    /// The last offset below `next` is the FIN's.
     is_fin_sent: bool,
 }
 
@@ -57,17 +56,17 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Everything in front of it is acknowledged.
+    /// Everything below it is acknowledged.
     pub(crate) const fn una(&self) -> u64 {
         self.una
     }
 
-    /// Everything in front of it was sent.
+    /// Everything below it was sent.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Behind the FIN, where it was sent.
+    /// Offset after the FIN, if that was sent.
     pub(crate) fn fin_end(&self) -> Option<u64> {
         self.is_fin_sent.then_some(self.next)
     }
@@ -77,12 +76,12 @@ impl Progress {
         self.is_fin_sent
     }
 
-    /// Behind the last byte of data that was sent.
+    /// Offset after the last byte of data that was sent.
     pub(crate) const fn data_sent(&self) -> u64 {
         self.next - self.is_fin_sent as u64
     }
 
-    /// Behind the last byte of data that was acknowledged.
+    /// Offset after the last byte of data that was acknowledged.
     pub(crate) fn data_acked(&self) -> u64 {
         self.una.min(self.data_sent())
     }
@@ -102,13 +101,13 @@ impl Progress {
         self.una >= self.data_sent()
     }
 
-    /// All up to `end` left for the first time; where `has_fin`, the last offset is the FIN's.
+    /// All up to `end` was sent for the first time; where `has_fin`, the last offset is the FIN's.
     pub(crate) const fn on_sent(&mut self, end: u64, has_fin: bool) {
         self.next = end;
         self.is_fin_sent |= has_fin;
     }
 
-    /// All in front of `una` is acknowledged.
+    /// All below `una` is acknowledged.
     pub(crate) const fn on_acked(&mut self, una: u64) {
         self.una = una;
     }

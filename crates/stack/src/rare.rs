@@ -2,8 +2,8 @@
 
 use alloc::boxed::Box;
 
-/// State that exists from its first change on. Until then it has its default value and takes the
-/// room of a pointer.
+/// State allocated at its first change. Until then it has its default value and takes the size of a
+/// pointer.
 #[derive(Clone, Debug)]
 pub(crate) struct Rare<T>(Option<Box<T>>);
 

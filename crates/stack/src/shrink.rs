@@ -29,7 +29,7 @@ fn make_room<T>(queue: &mut VecDeque<T>) {
     queue.reserve_exact(entries);
 }
 
-/// To be called where something was taken out.
+/// Call it after removing entries.
 #[inline]
 pub(crate) fn shrink_empty<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() && queue.capacity() > KEPT {

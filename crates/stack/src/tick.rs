@@ -1,7 +1,7 @@
 //! Timer granularity: timers fire on ticks, as in kernels.
 //!
 //! Decides the moment at which a timer runs from the moment at which it is armed and its delay. It
-//! keeps no timers: the connection holds deadlines, this says what they are rounded to.
+//! keeps no timers: the connection holds deadlines, this rounds them.
 
 use core::time::Duration;
 
@@ -51,7 +51,15 @@ impl TickClock {
         }
     }
 
-    /// The same of nanoseconds.
+    /// `duration` in whole ticks, rounded down.
+    pub(crate) fn round_down(&self, duration: Duration) -> Duration {
+        match self.tick_nanos() {
+            0 => duration,
+            tick => Duration::from_nanos(nanos_of(duration) / tick * tick),
+        }
+    }
+
+    /// The same of nanoseconds, rounded up.
     #[inline]
     pub(crate) fn round_up_nanos(&self, nanos: u64) -> u64 {
         match self.tick_nanos() {

@@ -1,8 +1,8 @@
 //! Trace events of a host.
 //!
-//! Events are plain data that borrow what they speak of, so that telling costs nothing where nobody
-//! listens. Whoever writes them down takes a name and named values from [`TraceEvent::name`] and
-//! [`TraceEvent::visit`] (the shape of qlog), or the line of text that they make together.
+//! Events borrow their data, so that reporting costs nothing without a trace. Writers take a name
+//! and named values from [`TraceEvent::name`] and [`TraceEvent::visit`] (the shape of qlog), or the
+//! line of text that these make together.
 
 use core::fmt;
 use core::fmt::Debug;
@@ -13,25 +13,25 @@ use base::{CongestionState, Instant, Limit, TcpState};
 use crate::host::{Failure, SocketId};
 use crate::packet::{Body, IcmpKind, Packet, Segment};
 
-/// Something that happened.
+/// An event of a host or a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent<'a> {
-    /// A packet left.
+    /// A packet was sent.
     Sent(&'a Packet),
-    /// A packet came in.
+    /// A packet was received.
     Received(&'a Packet),
-    /// The connection went to another state (RFC 9293 section 3.3.2).
+    /// The connection changed its state (RFC 9293 section 3.3.2).
     State(TcpState),
-    /// The connection broke.
+    /// The connection failed.
     Failed(Failure),
     /// A timer fired.
     Timer(&'static str),
-    /// Data left again, as offsets of our stream.
+    /// Data was retransmitted, as offsets of our stream.
     Retransmitted {
         /// First byte.
         start: u64,
-        /// Behind the last.
+        /// After the last.
         end: u64,
     },
     /// Packets were found to be lost.
@@ -44,7 +44,7 @@ pub enum TraceEvent<'a> {
         /// Why.
         reason: &'static str,
     },
-    /// Loss recovery went to another state.
+    /// Loss recovery changed its state.
     Congestion(CongestionState),
     /// The congestion window or its threshold changed, in packets.
     Window {
@@ -64,7 +64,7 @@ pub enum TraceEvent<'a> {
         /// Retransmission timeout.
         rto: Duration,
     },
-    /// Something else limits the sender; `None`: nothing does.
+    /// What limits the sender changed.
     Limit(Option<Limit>),
     /// Another path MTU is used, in bytes.
     Mtu(u16),
@@ -95,7 +95,7 @@ impl Debug for TraceValue<'_> {
     }
 }
 
-/// Hears the values of an event, each with its name.
+/// Receives the values of an event, each with its name.
 type Visitor<'v> = dyn FnMut(&'static str, TraceValue<'_>) + 'v;
 
 impl TraceEvent<'_> {
@@ -119,7 +119,7 @@ impl TraceEvent<'_> {
         }
     }
 
-    /// Tells `visitor` each value with its name, always in the same order. A value that is not
+    /// Passes each value with its name to `visitor`, always in the same order. A value that is not
     /// known has no entry.
     pub fn visit(&self, visitor: &mut Visitor<'_>) {
         let number = |value: u32| TraceValue::Number(value.into());
@@ -178,9 +178,9 @@ impl fmt::Display for TraceEvent<'_> {
     }
 }
 
-/// Somebody who listens; see [`Host::set_trace`](crate::Host::set_trace).
+/// A receiver of trace events; see [`Host::set_trace`](crate::Host::set_trace).
 pub trait Trace: Debug + Send {
-    /// Hears of one event; `socket` is `None` where it belongs to no connection.
+    /// Called for each event; `socket` is `None` if it belongs to no connection.
     fn on_event(&mut self, now: Instant, socket: Option<SocketId>, event: &TraceEvent<'_>);
 }
 

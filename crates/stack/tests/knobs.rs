@@ -478,7 +478,7 @@ fn fields(settings: &SocketSettings) -> BTreeMap<String, String> {
         path.truncate(depth - 1);
         let (name, value) = content.split_once(": ").unwrap_or(("value", content));
         path.push(name);
-        // A group is no field.
+        // A group is not a field.
         if !value.ends_with('{') {
             fields.insert(path.join("."), value.into());
         }

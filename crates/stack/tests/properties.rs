@@ -280,7 +280,7 @@ impl Case {
         true
     }
 
-    /// A handshake may fail on a bad path; whoever wants the connection tries again.
+    /// A handshake may fail on a bad path; the client tries again.
     fn connect(&self, pair: &mut Pair) -> (SocketId, SocketId) {
         let listener = pair.listen(&self.server);
         for _ in 0..20 {

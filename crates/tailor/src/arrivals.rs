@@ -1,6 +1,6 @@
-//! Arrivals over time, sampled more closely than anything else: the packets of a train that a slow
-//! link has spaced out tell its rate, and only looks that are nearer to each other than the train
-//! is long show them. All else is judged by looks as far apart as the doctor's rules are made for.
+//! Arrivals over time, sampled more densely than anything else: a slow link spaces out the packets
+//! of a train, which shows its rate, but only to samples closer together than the train is long.
+//! Everything else uses samples at the distance for which the doctor's rules are made.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use doctor::{Recording, Samples, Track};
 use lab::{Arrival, SAMPLE_INTERVAL};
 use serde::{Deserialize, Serialize};
 
-/// Mean distance of two looks of a [`crate::Subject`] at a connection.
+/// Mean sampling interval of a [`crate::Subject`].
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Looks that are farther apart are not close.
+/// Largest interval of dense samples.
 const CLOSE_MAX: Duration = Duration::from_millis(5);
 
 /// Bytes sent and received by one end of a connection at some times.
@@ -43,8 +43,8 @@ impl Arrivals {
     }
 }
 
-/// Takes close looks apart: a recording with looks at the usual distance, and the arrivals. One
-/// whose looks are not close stays as it is.
+/// Splits a recording with dense samples into one with the usual interval and the arrivals. Another
+/// one is returned as it is.
 #[must_use]
 pub(crate) fn apart(mut recording: Recording) -> (Recording, Vec<Arrivals>) {
     let mut rng = Rng::new(0, "looks that are kept");
@@ -58,15 +58,15 @@ pub(crate) fn apart(mut recording: Recording) -> (Recording, Vec<Arrivals>) {
     (recording, all)
 }
 
-/// Mean distance of the looks at a connection; `None` of one that was looked at once.
+/// Mean interval of the samples of a connection; `None` with a single one.
 fn interval(track: &Track) -> Option<Duration> {
     let (first, last) = (track.samples.first()?, track.samples.last()?);
     let count = u32::try_from(track.samples.len()).ok()?;
     Some(last.at.since(first.at) / count.checked_sub(1).filter(|count| *count > 0)?)
 }
 
-/// At random distances, as looks are always taken: from a quarter of the mean to one and three
-/// quarters. The first and the last look stay.
+/// At random intervals, as samples are always taken: from a quarter of the mean to one and three
+/// quarters. The first and the last sample stay.
 fn thinned(samples: &Samples, rng: &mut Rng) -> Samples {
     let mean = u64::try_from(SAMPLE_INTERVAL.as_nanos()).unwrap_or(u64::MAX / 4);
     let mut kept = Samples::new();

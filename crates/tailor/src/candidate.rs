@@ -1,4 +1,4 @@
-//! The changes that may cure a finding, from the smallest scope to the largest, and how each can be
+//! The changes that may fix a finding, from the smallest scope to the largest, and how each can be
 //! tried without harm.
 
 use base::{Change, Live, Scope, Target};
@@ -11,7 +11,7 @@ use crate::waited::Waited;
 /// Identity of a candidate: its service, its diagnosis and its text.
 pub(crate) type Name = (Place, &'static str, String);
 
-/// Changes that belong together, and cure one finding if the finding is right.
+/// Changes that belong together, and fix one finding if the finding is right.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The service: its connections come and go, the changes are for all of them.
@@ -28,7 +28,7 @@ pub struct Candidate {
     pub live: bool,
     /// Risks.
     pub risk: &'static str,
-    /// The wait that they end, where it is known.
+    /// The wait that they end, if known.
     pub(crate) waited: Option<Waited>,
     /// Origin of the changes, to make them again for a new connection.
     proposals: Vec<Proposal>,
@@ -40,7 +40,7 @@ pub struct Candidate {
     is_pool: bool,
 }
 
-/// How A and B are brought about in turn.
+/// How variants A and B are established in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// On open connections, back and forth.
@@ -50,7 +50,7 @@ pub enum Design {
     /// Connections that were open before the change beside those that the program opened after it,
     /// over the same time.
     SideBySide,
-    /// A can neither come back on the open connection nor be had on another one: all looks at A
+    /// A can neither be restored on the open connection nor be had on another one: all looks at A
     /// come first.
     BeforeAfter,
 }
@@ -60,15 +60,15 @@ pub enum Design {
 pub enum NoCandidate {
     /// TCP has no setting for it.
     NoSetting,
-    /// There is one, on another host, without permission, or for connections that nobody opens.
+    /// There is one, on another host, without permission, or for connections that are not opened.
     OutOfReach,
 }
 
 /// Knobs whose old value brings back the old behaviour of an open connection. A buffer that has
 /// grown stays (`tcp_rcv_space_adjust`, `sk_stream_moderate_sndbuf`), a window once offered is not
 /// taken back (RFC 9293, section 3.8.6.2.1), an MSS once lowered by probing does not rise at once.
-/// What was under BBR for a while goes on with the window that BBR found, without a slow-start
-/// threshold (`bbr_init`) and paced: CUBIC then gets much of what BBR gets.
+/// After BBR a connection keeps the window that BBR found, without a slow-start threshold
+/// (`bbr_init`) and paced: CUBIC then gets much of what BBR gets.
 const REVERSIBLE: &[&str] = &[
     "cork",
     "link.txqueuelen",
@@ -92,8 +92,8 @@ impl Candidate {
         let comes_back = |change: &Change| REVERSIBLE.contains(&change.knob.as_str());
         let is_reversible = self.live && self.changes.iter().all(comes_back);
         if self.comes_and_goes && !self.is_pool && !can_reconnect {
-            // New connections have the present value by themselves; those that were there before a
-            // switch outlast the look behind it where they last.
+            // New connections have the present value by themselves; long-lived ones from before a
+            // switch outlast the look after it.
             return Some(match self.turns_slowly && !is_reversible {
                 true => Design::BeforeAfter,
                 false => Design::Alternate,
@@ -102,7 +102,7 @@ impl Candidate {
         match (self.live, can_reconnect) {
             _ if is_reversible => Some(Design::Alternate),
             (_, true) => Some(Design::NewConnections),
-            // What acts on open connections leaves none as it was.
+            // A change that acts on open connections leaves none unchanged.
             (false, false) if self.is_pool => Some(Design::SideBySide),
             (true, false) => Some(Design::BeforeAfter),
             (false, false) => None,
@@ -115,9 +115,9 @@ impl Candidate {
         matches!(self.scope, Scope::Socket) && self.live
     }
 
-    /// Takes in the same changes of other open connections of the service that the same finding
-    /// holds: a program that keeps several has the fault on each of them, and a cure of one alone
-    /// hardly shows.
+    /// Adds the same changes for other open connections of the service with the same finding: a
+    /// program that keeps several has the fault on each of them, and a fix of one alone hardly
+    /// shows.
     ///
     /// # Errors
     /// Those of the subject.
@@ -189,7 +189,7 @@ impl Candidate {
         (self.place, self.diagnosis, self.text())
     }
 
-    /// Whether it can be tried, and neither was in vain nor is what is kept already.
+    /// Whether it can be tried, did not fail before, and is not kept already.
     pub(crate) fn is_left(&self, (kept, done): (&[Change], &[Name]), can_reconnect: bool) -> bool {
         !done.contains(&self.name())
             && !self.changes.iter().all(|change| kept.contains(change))
@@ -330,7 +330,7 @@ fn reach<S: Subject + ?Sized>(
     };
     let comes_and_goes = answered.comes_and_goes();
     let has_new_ones = comes_and_goes || answered.is_pool || subject.can_reconnect();
-    // One of many short connections has ended before its change would show.
+    // A short connection ends before its change would show.
     let is_passing = comes_and_goes
         && !subject.can_reconnect()
         && matches!(change.target, Target::Socket { .. });

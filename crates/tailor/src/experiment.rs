@@ -1,12 +1,12 @@
 //! Compares two variants from alternating looks.
 //!
 //! The order is that of Thue and Morse (A B B A B A A B ...), so that neither a drift nor a period
-//! of the traffic favours one. After 5, 8, 12 and more looks at each the difference is
-//! tested for significance; the demands are such that all of them together name a gain in
-//! fewer than 1 of 100 cases where there is none (`tests/experiment.rs` counts). Everything goes by
-//! ranks, since measurements of networks are skewed (Mann and Whitney 1947).
+//! of the traffic favours one. After 5, 8, 12 and more looks at each the difference is tested for
+//! significance; the thresholds are such that all tests together report a false gain in fewer than
+//! 1 of 100 cases (`tests/experiment.rs` counts). The tests use ranks, since network measurements
+//! are skewed (Mann and Whitney 1947).
 //!
-//! What the program offered is compared too: a gain that comes with another load is none.
+//! The offered load is compared too: a gain that comes with another load does not count as one.
 
 mod beside;
 mod drift;
@@ -21,12 +21,12 @@ use serde::Serialize;
 
 /// Below this gain a change is not worth keeping.
 pub const GAIN_MIN: f64 = 1.05;
-/// A lower goodput than this share of that before is no price for a better response time.
+/// A lower goodput than this share of that before is too high a price for a better response time.
 const GOODPUT_SHARE_MIN: f64 = 0.9;
 /// The slowest operations may take so much longer, and no more, where the median gets better.
 const TAIL_FACTOR_MAX: f64 = 1.5;
-/// Looks at each of A and B after which it is asked, and the largest two-sided p-value that counts
-/// as a difference then.
+/// Looks at each of A and B after which the test is made, and the largest two-sided p-value that
+/// counts as a difference then.
 const STAGES: &[(usize, f64)] = &[
     (8, 0.001),
     (12, 0.0015),
@@ -37,14 +37,13 @@ const STAGES: &[(usize, f64)] = &[
 /// The same where time runs out between two questions: six looks of each, of which none of the one
 /// is like one of the other, have 0.00216.
 const LAST_P_MAX: f64 = 0.0025;
-/// The first question, at this many looks of each, demands more than an order of values, which
-/// would come about by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of
-/// either.
+/// The first test, at this many looks of each, demands more than an order of values, which occurs
+/// by chance in one of 126 cases: a gap of [`CLEAR_RANGES`] times the range of either.
 const CLEAR_LOOKS: usize = 5;
 const CLEAR_RANGES: f64 = 2.0;
 /// A gain is close to a result from this p-value on; without a gain one of twenty is.
 const CLOSE_P_MAX: f64 = 0.1;
-/// Looks at A, and then at B, where A does not come back.
+/// Looks at A, and then at B, if A cannot be restored.
 const BEFORE_AFTER_LOOKS: usize = 8;
 /// Once decided, the result may be reported in another metric where that differs as surely as five
 /// looks can show.
@@ -161,7 +160,7 @@ impl Experiment {
         let is_a = match self.order {
             Order::AFirst => a < BEFORE_AFTER_LOOKS,
             Order::Alternating => (a + b).count_ones().is_multiple_of(2),
-            // Whoever has fewer.
+            // The arm with fewer.
             Order::SideBySide => a <= b,
         };
         if is_a { Arm::A } else { Arm::B }
@@ -189,8 +188,8 @@ impl Experiment {
         self.looks.iter().all(Vec::is_empty)
     }
 
-    /// Takes in a look. One in which no transfer began and ended says nothing of how long one
-    /// takes, and is made again, unless there was something to deliver and nothing came through.
+    /// Takes in a look. One in which no transfer began and ended does not show how long one takes,
+    /// and is repeated, unless there was something to deliver and nothing was delivered.
     pub fn add(&mut self, arm: Arm, measure: Measure) {
         let is_stuck = measure.goodput_bps == 0 && measure.stalled_share.is_some();
         let is_told = measure.value(self.objective).is_some() || is_stuck;
@@ -199,7 +198,7 @@ impl Experiment {
         }
         let number: usize = self.looks.iter().map(Vec::len).sum();
         let number = match self.order {
-            // All of them are of the same time.
+            // All of them cover the same time.
             Order::SideBySide => 0,
             _ => number,
         };
@@ -236,7 +235,7 @@ impl Experiment {
             if is_last {
                 return Some(found());
             }
-            // Of what makes no difference that is all there is to say.
+            // Without a difference there is nothing more to report.
             let gain = self.gain().filter(|gain| !is_worth_naming(*gain));
             gain.map(|_| found()).filter(Outcome::is_negligible)
         })
@@ -321,8 +320,8 @@ impl Experiment {
         looks == CLEAR_LOOKS || STAGES.iter().any(|(stage, _)| *stage == looks)
     }
 
-    /// Whether it looks like a gain that more looks may prove. It decides nothing but how long the
-    /// experiment goes on, to questions that are part of it anyway.
+    /// Whether it looks like a gain that more looks may prove. It only decides how long the
+    /// experiment continues, up to tests that are planned anyway.
     #[must_use]
     pub fn is_close(&self) -> bool {
         let [a, b] = self.steady(self.objective);
@@ -480,8 +479,8 @@ impl Experiment {
         [(); 2].map(|()| arms.next().unwrap_or_default())
     }
 
-    /// The values such that more is better and nothing is zero. A look in which nothing came
-    /// through is the worst there can be, and no reason to leave it out.
+    /// The values transformed such that more is better and nothing is zero. A look in which nothing
+    /// was delivered is the worst value, and is not left out.
     fn goodness(&self, objective: Objective) -> [Vec<f64>; 2] {
         let good = |look: &Measure| match (look.value(objective), objective) {
             (None, _) => 0.0,

@@ -1,5 +1,5 @@
-//! The loop: look, name the limit, try the changes against it one after the other, keep what is
-//! better, look again, until nothing is left.
+//! The loop of `fit`: look, name the limit, try the changes against it one after the other, keep
+//! what is better, look again, until nothing is left to improve.
 
 mod first_look;
 mod given;
@@ -19,7 +19,7 @@ use crate::experiment::{Answer, Arm, Experiment, Outcome};
 use crate::measure::measurable;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
-use crate::what_if::{Foretold, foretell};
+use crate::what_if::{Forecast, forecast};
 pub use given::fit_given;
 use timing::{Timing, timing};
 
@@ -73,7 +73,7 @@ impl FitOptions {
     }
 }
 
-/// Progress of the tailor, for a narrator.
+/// Progress of a fit, for reports.
 #[derive(Debug)]
 pub enum FitEvent<'s> {
     /// A look is done, and a limit is named from it.
@@ -81,7 +81,7 @@ pub enum FitEvent<'s> {
     /// A candidate is about to be tried.
     Trying(&'s Finding, &'s Candidate, Design),
     /// Predicted effect, or the reason why it is unknown.
-    Predicted(&'s Foretold),
+    Predicted(&'s Forecast),
     /// A look of an experiment is done.
     Compared(Arm, &'s Measure),
     /// An experiment is done.
@@ -147,17 +147,17 @@ pub struct ChangeMade {
     pub live: bool,
 }
 
-/// One candidate, and what came of it.
+/// One candidate and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tried {
-    /// Against what.
+    /// The finding that it is to fix.
     pub finding: Finding,
     /// Changes made, or that would be made.
     pub changes: Vec<ChangeMade>,
     /// Risks.
     pub risk: &'static str,
     /// Predicted effect, from the look before the change.
-    pub predicted: Option<Foretold>,
+    pub predicted: Option<Forecast>,
     /// The experiment; `None` for a dry run.
     pub outcome: Option<Outcome>,
     /// Whether they stay.
@@ -187,7 +187,7 @@ enum Next {
     End(Ending),
 }
 
-/// Hears of each event, with the subject.
+/// Receives each event, with the subject.
 pub type Tell<'t, S> = dyn FnMut(&S, FitEvent<'_>) -> Result<(), <S as Subject>::Error> + 't;
 
 struct Work<'w, S: Subject + ?Sized> {
@@ -200,7 +200,7 @@ struct Work<'w, S: Subject + ?Sized> {
     /// Kept changes: other connections may need them too.
     kept: Vec<Change>,
     /// Predicted effects of the candidates, by their texts.
-    foretold: Vec<(String, Foretold)>,
+    forecasts: Vec<(String, Forecast)>,
     /// Whether transfers were seen, so that looks may wait for one.
     has_transfers: bool,
     /// Unconfirmed changes that are in force.
@@ -217,7 +217,7 @@ struct Work<'w, S: Subject + ?Sized> {
     began: Instant,
 }
 
-/// Does the work.
+/// Runs the loop.
 ///
 /// # Errors
 /// Those of the subject; what was not kept by then is undone.
@@ -231,7 +231,7 @@ pub fn fit<S: Subject + ?Sized>(
     work.undone_on_error(done)
 }
 
-/// Makes a change without a comparison, and looks once: for who knows already what must come out.
+/// Makes a change without a comparison, and looks once: for callers that know what to expect.
 /// `is_enough` says whether the open connection shows it; else new ones are looked at, where the
 /// change reaches them and the subject opens some. The change is unconfirmed.
 ///
@@ -272,7 +272,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             tell,
             done: Vec::new(),
             kept: Vec::new(),
-            foretold: Vec::new(),
+            forecasts: Vec::new(),
             has_transfers: false,
             in_force: None,
             found: None,
@@ -283,11 +283,11 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         }
     }
 
-    /// Hands `done` on, and undoes what is not kept where the work failed.
+    /// Passes `done` on, and undoes what is not kept if the work failed.
     fn undone_on_error<T>(&mut self, done: Result<T, S::Error>) -> Result<T, S::Error> {
         if done.is_err() {
             let undone = self.subject.settings().undo();
-            // The cause is what the user has to hear; that telling fails too is not.
+            // Reports the cause; a failure of the report itself is ignored.
             let _ = (self.tell)(self.subject, FitEvent::Undone(&undone));
         }
         done
@@ -305,10 +305,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             };
             let measured = self.measured_service(&look, &found);
             self.has_transfers = measured.value(Objective::Transfer).is_some();
-            self.foretold = foretell(&look, (&found, &measured), self.options.timing());
+            self.forecasts = forecast(&look, (&found, &measured), self.options.timing());
             if self.options.dry_run {
                 tried.extend(found.iter().map(|candidate| Tried {
-                    predicted: self.foretold_of(candidate).cloned(),
+                    predicted: self.forecast_of(candidate).cloned(),
                     ..planned(&finding, candidate)
                 }));
                 break Ending::DryRun;
@@ -352,10 +352,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         }
     }
 
-    fn foretold_of(&self, candidate: &Candidate) -> Option<&Foretold> {
+    fn forecast_of(&self, candidate: &Candidate) -> Option<&Forecast> {
         let text = candidate.text();
-        let mut all = self.foretold.iter();
-        all.find_map(|(of, foretold)| (*of == text).then_some(foretold))
+        let mut all = self.forecasts.iter();
+        all.find_map(|(of, forecast)| (*of == text).then_some(forecast))
     }
 
     /// Tries one candidate after the other until one is better.
@@ -400,7 +400,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 _ => Ending::NoVerdict,
             };
             for (index, answered) in answers.iter().enumerate() {
-                // Another connection is behind it, and has its own answer.
+                // Another connection is the cause, and has its own answer.
                 let is_behind = index > 0 && answered.is_held_up;
                 let Some(verdict) = answered.actionable().filter(|_| !is_behind) else {
                     continue;
@@ -450,7 +450,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         let design = candidate.design(can_reconnect);
         let design = design.expect("the others were sorted out");
         (self.tell)(self.subject, FitEvent::Trying(finding, candidate, design))?;
-        let predicted = self.foretold_of(candidate).cloned();
+        let predicted = self.forecast_of(candidate).cloned();
         if let Some(predicted) = &predicted {
             (self.tell)(self.subject, FitEvent::Predicted(predicted))?;
         }
@@ -554,8 +554,8 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         self.options.bound + extra
     }
 
-    /// Why the experiment cannot go on. To set over what something else has set would be wrong, and
-    /// A is not what it was.
+    /// Why the experiment cannot continue: overwriting a foreign change would be wrong, and A is no
+    /// longer what it was.
     fn spoiled(&self) -> Option<&'static str> {
         match (self.is_disturbed, self.is_closed) {
             (true, _) => Some(DISTURBED),
@@ -599,7 +599,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
         }
     }
 
-    /// Brings A or B about.
+    /// Establishes A or B.
     fn enter(
         &mut self,
         arm: Arm,

@@ -1,11 +1,12 @@
 //! The tailor: predicts, tries, keeps and rolls back changes.
 //!
-//! A pure crate: what it works on is a [`Subject`], and time passes in there. The program drives
-//! it; real hosts, lab paths and simulated hosts are all the same to it.
+//! A pure crate: it works on a [`Subject`], in which time passes. The program drives it; real
+//! hosts, lab paths and simulated hosts are all the same to it. A *look* is one period of
+//! observation: its recordings, and what the program achieved in it ([`Look`]).
 //!
 //! [`Observed`] asks the doctor about what was recorded; [`candidates`] turns a finding into the
-//! changes that may cure it; an [`Experiment`] says whether one is better than none; [`fit`] does
-//! so until nothing is left.
+//! changes that may fix it; an [`Experiment`] says whether one is better than none; [`fit`] does so
+//! until nothing is left.
 
 mod arrivals;
 mod candidate;
@@ -45,7 +46,7 @@ pub use truth::{
     truth_cases,
 };
 pub use twin::{
-    CannotKnow, Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, Observables, RESPONSE_TOLERANCE,
+    Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, NoPrediction, Observables, RESPONSE_TOLERANCE,
     RTT_TOLERANCE, SelfCheck, Timing, Tweak, Twin, Way,
 };
-pub use what_if::{Foretold, WhatIf, proposed, what_ifs};
+pub use what_if::{Forecast, WhatIf, proposed, what_ifs};

@@ -13,7 +13,7 @@ use base::{FlowSample, HostSample, Rate};
 use doctor::{Objective, Recording, Track};
 use lab::Measure;
 
-/// No arrival for less than this, or than this many round trips, is no pause of the program.
+/// No arrival for less than this, or than this many round trips, is not a pause of the program.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_RTTS: u32 = 2;
 
@@ -177,7 +177,7 @@ fn counted(track: &Track, was_open: bool, read: impl Fn(&FlowSample) -> Option<u
     let of = |sample: Option<&FlowSample>| sample.and_then(&read).unwrap_or(0);
     let before = match was_open {
         true => of(track.samples.first()),
-        // Whatever it counts it has counted since.
+        // A connection opened meanwhile has counted everything since.
         false => 0,
     };
     of(track.samples.last()).saturating_sub(before)
@@ -216,8 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a connection that was opened and closed between two looks, only the last counters are
-    /// seen.
+    /// A connection that was opened and closed between two samples only shows its last counters.
     #[test]
     fn what_was_seen_once_has_no_load_per_second() {
         let key = FlowKey {

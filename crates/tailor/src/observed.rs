@@ -147,8 +147,8 @@ impl<'r> Observed<'r> {
         made.into_iter().map(|(_, _, made)| made).collect()
     }
 
-    /// The answers one after the other, in no order that means something: where there are very
-    /// many, all at once would take more memory than what was recorded.
+    /// The answers one after the other, in no particular order: very many at once would take more
+    /// memory than the recording.
     pub fn each_answer<'o>(
         &'o self,
         wanted: impl Fn(&Track) -> bool,
@@ -229,7 +229,7 @@ impl<'r> Observed<'r> {
         sum
     }
 
-    /// Counted once for all: each of thousands of connections asks for it.
+    /// Counted once for all connections, of which there may be thousands.
     fn turnovers(&self) -> BTreeMap<Place, BTreeMap<Option<u32>, Turnover>> {
         let first_look = self.recording.first_look();
         let mut turnovers: BTreeMap<Place, BTreeMap<Option<u32>, Turnover>> = BTreeMap::new();
@@ -323,8 +323,8 @@ impl Answered<'_, '_> {
         self.case.timeline()
     }
 
-    /// Findings first, then connections that do something; within them by share. What is held up by
-    /// another connection comes behind that one.
+    /// Findings first, then connections that do something; within them by share. A connection held
+    /// up by another one comes after that one.
     fn rank(&self) -> f64 {
         match self.main() {
             Some(_) if self.is_held_up => 0.5,

@@ -10,23 +10,24 @@ use crate::twin::{Observables, SelfCheck};
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
 /// from run to run.
 const GOODPUT_FLOOR: f64 = 0.08;
-/// And what the rate of a path is off by that was not full, and was told by how its packets lie.
+/// Error of the rate of a path that was not full, inferred from the spacing of packets, as a share.
 const UNSEEN_RATE_FLOOR: f64 = 0.12;
 /// The same of a median response time.
 const RESPONSE_FLOOR: f64 = 0.10;
-/// And what a host with other work to do adds, in seconds.
+/// What a busy host adds to a response time, in seconds.
 const RESPONSE_SLACK: f64 = 80e-6;
 /// Minimum error of a round-trip time under load.
 const RTT_FLOOR: f64 = 0.15;
 const RTT_SLACK: f64 = 200e-6;
 /// Slack of the stalled share of time.
 const STALLS_SLACK: f64 = 0.05;
-/// A change of a number by less than this factor is predicted by its ratio, since what the twin
-/// lacks it lacks before and after; a larger one is another regime, and the twin's number is it.
+/// A change of a number by less than this factor is predicted by its ratio, since the twin's errors
+/// are the same before and after; a larger one is another regime, for which the twin's number is
+/// used.
 const SAME_REGIME: f64 = 1.5;
-/// An interval of goodput whose ends differ by more says nothing.
+/// An interval of goodput whose ends differ by more is too wide to be useful.
 const UNKNOWN_FACTOR: f64 = 4.0;
-/// From this share of the path's rate on, goodput is bounded by the path.
+/// From this share of the bottleneck rate on, goodput is bounded by the path.
 const FULL_SHARE: f64 = 0.85;
 
 /// One run of a twin.
@@ -88,7 +89,7 @@ pub struct Prediction {
     pub range: Option<Range>,
     /// How many times better, of the value; above 1 is better.
     pub gain: Option<f64>,
-    /// Payload per second, in bit/s; `None` where its interval is so wide that it says nothing.
+    /// Payload per second, in bit/s; `None` if its interval is too wide to be useful.
     pub goodput_bps: Option<Range>,
     /// Median response time in microseconds, where there are responses.
     pub response_us: Option<Range>,
@@ -110,7 +111,7 @@ struct Floor {
     share: f64,
     slack: f64,
     residual: f64,
-    /// Error where the bound is the path's rate, and that did not show directly.
+    /// Error if the bound is the bottleneck rate, and that did not show directly.
     unseen: f64,
 }
 
@@ -182,7 +183,7 @@ impl Prediction {
         })
     }
 
-    /// Whether it comes to the rate of the path, which then has to be known.
+    /// Whether it approaches the rate of the path, which then has to be known.
     pub(crate) fn is_bound_by_path(&self) -> bool {
         self.goodput_bps
             .zip(self.path_bps)
@@ -304,7 +305,7 @@ impl Basis<'_> {
         };
         let one = |run: &Run| Some(value(read(&run.before), read(&run.after)?));
         let all: Vec<f64> = self.runs.iter().filter_map(one).collect();
-        // Where losses fall is chance: what is expected is the mean over the runs.
+        // The places of losses are random: the expected value is the mean over the runs.
         let best = || self.runs.iter().filter(|run| run.is_best);
         let before = mean(best().filter_map(|run| read(&run.before)));
         let value = value(before, mean(best().filter_map(|run| read(&run.after)))?);

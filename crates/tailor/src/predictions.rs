@@ -5,8 +5,8 @@ use lab::{Measure, Workload};
 use serde::Serialize;
 
 use crate::prediction::Range;
-use crate::twin::{CannotKnow, SelfCheck, Timing, Tweak, Twin};
-use crate::what_if::{Foretold, WhatIf, rank};
+use crate::twin::{NoPrediction, SelfCheck, Timing, Tweak, Twin};
+use crate::what_if::{Forecast, WhatIf, rank};
 
 /// Settings to try, each on its own.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Predictions {
     /// Null where there is no twin.
     pub twin: Option<TwinRow>,
     /// Why nothing is predicted.
-    pub cannot_know: Option<CannotKnow>,
+    pub cannot_know: Option<NoPrediction>,
     /// The same in words.
     pub why: Option<String>,
     /// The best first.
@@ -39,7 +39,7 @@ pub struct TwinRow {
     pub path_bps: Range,
     /// Round-trip time of the path, in microseconds.
     pub rtt_us: u64,
-    /// The path in words; absent where nobody asks for them.
+    /// The path in words; absent unless asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Inferred workload.
@@ -71,26 +71,26 @@ pub struct PredictionRow {
     pub acts_on_new_connections: bool,
     /// Predicted effect, or the reason why it is unknown.
     #[serde(flatten)]
-    pub foretold: Foretold,
+    pub forecast: Forecast,
     /// The same in words; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
 impl Predictions {
-    /// Without a twin, and why there is none: of what is proposed, what arithmetic
-    /// tells.
+    /// Without a twin, and why there is none: predictions by arithmetic, for proposals where that
+    /// works.
     #[must_use]
-    pub fn without_twin(why: CannotKnow, proposed: Vec<WhatIf>, before: &Measure) -> Self {
-        let foretell = |what_if: WhatIf| {
-            let gives = what_if.foretell_without_twin(&why, before);
+    pub fn without_twin(why: NoPrediction, proposed: Vec<WhatIf>, before: &Measure) -> Self {
+        let forecast = |what_if: WhatIf| {
+            let gives = what_if.forecast_without_twin(&why, before);
             (what_if, gives)
         };
-        let foretold = proposed.into_iter().map(foretell);
+        let forecasts = proposed.into_iter().map(forecast);
         Self {
             twin: None,
             why: Some(why.to_string()),
-            predictions: foretold.map(PredictionRow::of).collect(),
+            predictions: forecasts.map(PredictionRow::of).collect(),
             cannot_know: Some(why),
         }
     }
@@ -112,19 +112,19 @@ impl Predictions {
                 all.push(what_if);
             }
         }
-        let foretell = |what_if: WhatIf| {
-            let gives = what_if.foretell(twin, timing);
+        let forecast = |what_if: WhatIf| {
+            let gives = what_if.forecast(twin, timing);
             (what_if, gives)
         };
-        let mut foretold: Vec<(WhatIf, Foretold)> = all.into_iter().map(foretell).collect();
-        rank(&mut foretold);
+        let mut forecasts: Vec<(WhatIf, Forecast)> = all.into_iter().map(forecast).collect();
+        rank(&mut forecasts);
         let check = twin.self_check();
-        let failed = (!check.holds()).then(|| CannotKnow::SelfCheck(check.clone()));
+        let failed = (!check.holds()).then(|| NoPrediction::SelfCheck(check.clone()));
         Self {
             twin: Some(TwinRow::of(twin)),
             why: failed.as_ref().map(ToString::to_string),
             cannot_know: failed,
-            predictions: foretold.into_iter().map(PredictionRow::of).collect(),
+            predictions: forecasts.into_iter().map(PredictionRow::of).collect(),
         }
     }
 }
@@ -147,7 +147,7 @@ impl TwinRow {
 }
 
 impl PredictionRow {
-    fn of((what_if, foretold): (WhatIf, Foretold)) -> Self {
+    fn of((what_if, forecast): (WhatIf, Forecast)) -> Self {
         Self {
             change: what_if.text(),
             end: what_if.at(),
@@ -155,7 +155,7 @@ impl PredictionRow {
             diagnosis: what_if.diagnosis,
             risk: what_if.risk,
             acts_on_new_connections: what_if.on_new,
-            foretold,
+            forecast,
             text: None,
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base::FlowSample;
 use doctor::{Recording, Track};
 
-/// What is passed on has the same rate, but for heads and what is in between.
+/// Relayed data has the same rate, but for headers and buffered data.
 const SAME_RATE: core::ops::RangeInclusive<f64> = 0.8..=1.25;
 /// Share of the samples in which data waits to be sent, where it is the network that is waited for
 /// (a program that is slow itself has nothing that waits).

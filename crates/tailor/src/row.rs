@@ -1,5 +1,5 @@
 //! The doctor's answers as rows: what `diagnose --json` writes of each connection, and what tables
-//! and pages are made of. Nothing is decided here that the doctor has not said.
+//! and pages are made of. It decides nothing itself.
 //!
 //! A row is `ON_HOST` where changes can be made to what it tells of. Where they cannot, as for a
 //! package that only reads files, what is of use on that host alone is not written: namespaces,
@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::observed::{Answered, Observed};
 use crate::targets::Ends;
 
-/// Shares of the time below this are not told.
+/// Shares of the time below this are not shown.
 const SHARE_MIN: f64 = 0.005;
 
 /// One connection, or several short ones of one service.
@@ -171,7 +171,8 @@ const fn is_left_out<const ON_HOST: bool, T>(_field: &T) -> bool {
 }
 
 /// Share of the most that a connection carries, below which another one is for control: a program
-/// that coordinates with its peers waits on such connections, which says nothing of its transfers.
+/// that coordinates with its peers waits on such connections, which does not describe its
+/// transfers.
 const CONTROL_SHARE: f64 = 0.01;
 
 /// Whether a connection is for control, beside one that carries `most`.
@@ -294,7 +295,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
         self.verdicts = report.verdicts.iter().map(row).collect();
         self.unknown.clone_from(&report.unknown);
         if self.idle && !self.has_finding() {
-            // Its program is the limit, and nobody asked for more: `idle` says all.
+            // Its program is the limit, and more was not asked for: `idle` says all.
             self.verdicts.clear();
             self.unknown = None;
         }
@@ -320,7 +321,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
     }
 
     /// Makes it one of a capture: nothing can be changed from here, hosts have addresses and no
-    /// "here", and what only a socket could confirm is no more than consistent with what is seen.
+    /// "here", and what only a socket could confirm is at most consistent with what is seen.
     pub fn set_seen_in_packets(&mut self) {
         let (local, remote) = (self.local.ip(), self.remote.ip());
         for verdict in &mut self.verdicts {
@@ -370,7 +371,7 @@ impl<const ON_HOST: bool> VerdictRow<ON_HOST> {
         }
     }
 
-    /// A verdict that no connection is meant by.
+    /// A verdict without a connection.
     #[must_use]
     pub fn of_host(verdict: &Verdict) -> Self {
         Self {
@@ -392,7 +393,7 @@ impl<const ON_HOST: bool> VerdictRow<ON_HOST> {
         }
     }
 
-    /// Makes it no surer than packets can be.
+    /// Limits its confidence to what packets can show.
     fn weaken(&mut self) {
         let diagnosis = find_diagnosis(self.id);
         if let Some(most) = diagnosis.and_then(|diagnosis| diagnosis.in_packets.confidence_max()) {

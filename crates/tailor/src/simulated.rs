@@ -1,5 +1,5 @@
 //! Two simulated hosts as a [`Subject`]: a trial on our own TCP in virtual time, which needs no
-//! permission and takes less time than it shows.
+//! permission and runs faster than real time.
 
 use core::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::subject::{Applied, Look, Settings, Subject, Undone, Values};
 /// Told what is going on, how long it has been going on, and how long it will.
 pub type Progress<'p> = Box<dyn FnMut(&'static str, Duration, Duration) + 'p>;
 
-/// A running trial, with the changes in it that are not confirmed yet. `E` is the error that
-/// whoever drives it wants.
+/// A running trial, with the changes in it that are not confirmed yet. `E` is the error type of its
+/// driver.
 pub struct Simulated<'p, E> {
     session: VirtualSession,
     unconfirmed: Vec<Changed>,
@@ -39,9 +39,9 @@ struct Changed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SimulatedError {
-    /// The workload ended before its time; why.
+    /// The workload ended early, and why.
     Ended(String),
-    /// The change is one of a kernel's; which.
+    /// Only a kernel has this setting.
     OnlyInKernels(String),
     /// The setting was refused.
     Refused(SetError),

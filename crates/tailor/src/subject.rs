@@ -12,9 +12,9 @@ use crate::arrivals::{self, Arrivals};
 use crate::measure::{Others, measure_of};
 use crate::observed::Observed;
 
-/// A running workload.
+/// A running workload on two hosts.
 pub trait Subject {
-    /// Why something did not work; also that the user wants to stop.
+    /// Errors of the subject; also that the user wants to stop.
     type Error;
 
     /// Looks for `time` at the connections and at what the program gets out of them.
@@ -29,7 +29,7 @@ pub trait Subject {
         look.measure
     }
 
-    /// Waits.
+    /// Waits for this time.
     ///
     /// # Errors
     /// Where the workload ended meanwhile.
@@ -68,9 +68,9 @@ pub trait Settings {
     /// Why something did not work.
     type Error;
 
-    /// Makes these changes, unconfirmed: should the tailor die, they are put back. On an error none
-    /// of them is in force. Of several connections, those that have ended are left out. `reason` is
-    /// for people.
+    /// Makes these changes, unconfirmed: if this process dies, they are rolled back. On an error
+    /// none of them is in force. Of several connections, those that have ended are left out.
+    /// `reason` is for users.
     ///
     /// # Errors
     /// Why one of them could not be made.

@@ -34,7 +34,7 @@ pub struct Ends {
 
 impl Ends {
     /// The change that carries out a proposal; `None` where it has to be made on another machine,
-    /// or where nobody knows the process, the cookie or the interface.
+    /// or if the process, the cookie or the interface is unknown.
     #[must_use]
     pub fn change(&self, proposal: &Proposal) -> Option<Change> {
         let end = match (proposal.beside, proposal.side) {

@@ -14,7 +14,7 @@ pub use self::score::{Score, Scored, Unpredicted, WORST, refusals, score};
 const WARM_UP: Duration = Duration::from_millis(1800);
 /// How long a look lasts.
 const LOOK: Duration = Duration::from_millis(2000);
-/// Faults that come and go want a longer look, up to this.
+/// Intermittent faults get a longer look, up to this.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Length of a look on lossy paths: one timeout more or less of the few in a short look changes the
 /// result by a third.

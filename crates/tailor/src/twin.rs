@@ -1,8 +1,8 @@
-//! A twin: a trial fitted to what was seen of a service before any change, in which changes can be
+//! A twin: a trial fitted to observations of a service before any change, in which changes can be
 //! tried in virtual time.
 //!
-//! It never sees what came after a change. What it does not show as it was seen it does not
-//! predict: see [`SelfCheck`].
+//! It never sees observations after a change. If it does not reproduce the observations, it
+//! predicts nothing: see [`SelfCheck`].
 
 mod arriving;
 mod check;
@@ -52,25 +52,25 @@ const FASTER_MAX: f64 = 20.0;
 const LOSING_FACTOR: f64 = 2.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
-/// Fewer segments than these tell nothing.
+/// Least segments for a twin.
 const SEGMENTS_MIN: f64 = 10.0;
 
 /// Why there is no twin, or why it does not predict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "why", content = "what", rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum CannotKnow {
+pub enum NoPrediction {
     /// No connection was seen.
     NoConnection,
-    /// Nothing, or next to nothing, was carried.
+    /// Almost no payload was carried.
     Silent,
     /// The workload could not be inferred.
     Traffic,
     /// No round-trip time was seen.
     RoundTrip,
-    /// So much is sent that no twin follows within the time of a prediction.
+    /// Too much traffic to simulate within the time of a prediction.
     TooMuch,
-    /// Packets overtake each other.
+    /// Packets are reordered.
     Reordering,
     /// The program's writes are hidden by the cork that the change takes away.
     Pieces,
@@ -80,16 +80,16 @@ pub enum CannotKnow {
     Knob(String),
     /// The connection was seen in packets only, which do not show what this setting is.
     NotInPackets(String),
-    /// How fast the path is did not show, and the change depends on it.
+    /// The rate of the path is unknown, and the change depends on it.
     PathRate {
         /// In bit/s, payload.
         at_least_bps: f64,
     },
-    /// The twin does not show what was seen.
+    /// The twin does not reproduce the observations.
     SelfCheck(SelfCheck),
 }
 
-impl core::fmt::Display for CannotKnow {
+impl core::fmt::Display for NoPrediction {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NoConnection => f.write_str("no connection was seen"),
@@ -138,9 +138,9 @@ impl core::fmt::Display for CannotKnow {
     }
 }
 
-impl core::error::Error for CannotKnow {}
+impl core::error::Error for NoPrediction {}
 
-impl CannotKnow {
+impl NoPrediction {
     /// The kind of reason, for counting.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -191,7 +191,7 @@ impl Tweak {
     }
 }
 
-/// A trial that behaves as what was seen.
+/// A trial that behaves like the observed service.
 #[derive(Clone, Debug)]
 pub struct Twin {
     seen: Observables,
@@ -200,7 +200,7 @@ pub struct Twin {
     /// Paths that fit nearly as well.
     others: Vec<Draft>,
     check: SelfCheck,
-    /// The rate of the path showed, and was not only bounded.
+    /// The rate of the path is known, and not only bounded.
     is_rate_known: bool,
     /// The look is from a packet capture, which shows few settings of sockets.
     is_of_packets: bool,
@@ -213,18 +213,18 @@ impl Twin {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn of(look: &Look, place: Place) -> Result<Self, CannotKnow> {
-        let seen = Observables::of(look, place).ok_or(CannotKnow::NoConnection)?;
+    pub fn of(look: &Look, place: Place) -> Result<Self, NoPrediction> {
+        let seen = Observables::of(look, place).ok_or(NoPrediction::NoConnection)?;
         let pairs = observables::pairs(look, place);
         let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
-        let main = busiest.ok_or(CannotKnow::NoConnection)?;
+        let main = busiest.ok_or(NoPrediction::NoConnection)?;
         check_enough(&seen)?;
         let workload = traffic::workload(&seen, main)?;
         let mut hosts = Hosts::seen(look, main, seen.here);
         hosts.note_acks(&seen, &workload);
         let draft = Draft {
             rate_bps: 1e9,
-            rtt: seen.min_rtt.ok_or(CannotKnow::RoundTrip)?,
+            rtt: seen.min_rtt.ok_or(NoPrediction::RoundTrip)?,
             queue_pkts: 1000.0,
             loss: [0.0; 2],
             mtu: mtu(&seen),
@@ -256,7 +256,7 @@ impl Twin {
                 false => seen.interval.max(SAMPLE_INTERVAL),
             },
         };
-        let fits = fit(&draft, &seen, times).ok_or(CannotKnow::TooMuch)?;
+        let fits = fit(&draft, &seen, times).ok_or(NoPrediction::TooMuch)?;
         let others: Vec<Draft> = fits
             .others
             .into_iter()
@@ -284,7 +284,7 @@ impl Twin {
     ///
     /// # Errors
     /// Where our stack does not have it, or nothing is carried.
-    pub fn given(trial: &Trial, timing: Timing) -> Result<(Self, Look), CannotKnow> {
+    pub fn given(trial: &Trial, timing: Timing) -> Result<(Self, Look), NoPrediction> {
         let draft = Draft::given(trial);
         let times = Times {
             warm_up: timing.warm_up.min(WARM_UP_MAX),
@@ -294,10 +294,10 @@ impl Twin {
         };
         let look = draft
             .look(trial.seed, times)
-            .ok_or(CannotKnow::NoConnection)?;
-        let first = look.here.flows.first().ok_or(CannotKnow::NoConnection)?;
+            .ok_or(NoPrediction::NoConnection)?;
+        let first = look.here.flows.first().ok_or(NoPrediction::NoConnection)?;
         let place = Services::of(&look.here).place(first.key);
-        let seen = Observables::of(&look, place).ok_or(CannotKnow::NoConnection)?;
+        let seen = Observables::of(&look, place).ok_or(NoPrediction::NoConnection)?;
         let twin = Self {
             check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
             seen,
@@ -317,7 +317,7 @@ impl Twin {
         &self.seen
     }
 
-    /// How far it agrees with that.
+    /// How far it agrees with them.
     #[must_use]
     pub const fn self_check(&self) -> &SelfCheck {
         &self.check
@@ -377,10 +377,14 @@ impl Twin {
     ///
     /// # Errors
     /// Where one of them is made elsewhere, or is not known.
-    pub fn tweaks(look: &Look, place: Place, changes: &[Change]) -> Result<Vec<Tweak>, CannotKnow> {
+    pub fn tweaks(
+        look: &Look,
+        place: Place,
+        changes: &[Change],
+    ) -> Result<Vec<Tweak>, NoPrediction> {
         let here = observables::end_of(place);
         let tweak = |change: &Change| {
-            let unknown = |_| CannotKnow::Knob(change.knob.clone());
+            let unknown = |_| NoPrediction::Knob(change.knob.clone());
             Ok(Tweak {
                 end: end_of(look, here, &change.target)?,
                 knob: base::find_knob(&change.knob).map_err(unknown)?,
@@ -400,29 +404,29 @@ impl Twin {
         tweaks: &[Tweak],
         objective: Objective,
         (on_new, timing): (bool, Timing),
-    ) -> Result<Prediction, CannotKnow> {
+    ) -> Result<Prediction, NoPrediction> {
         if !self.check.holds() {
-            return Err(CannotKnow::SelfCheck(self.check.clone()));
+            return Err(NoPrediction::SelfCheck(self.check.clone()));
         }
         let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
         let shows = |tweak: &Tweak| !is_far(tweak) && hosts::shows_in_packets(tweak.knob);
         if self.is_of_packets
             && let Some(tweak) = tweaks.iter().find(|tweak| !shows(tweak))
         {
-            return Err(CannotKnow::NotInPackets(tweak.knob.name.to_owned()));
+            return Err(NoPrediction::NotInPackets(tweak.knob.name.to_owned()));
         }
         if !self.seen.both_ends && tweaks.iter().any(is_far) {
-            return Err(CannotKnow::FarEnd);
+            return Err(NoPrediction::FarEnd);
         }
         // What waits and is dropped before an interface of a host does not show in its sockets.
         let is_queue = |tweak: &&Tweak| {
             tweak.knob.scope == Scope::Qdisc || tweak.knob.name == "link.txqueuelen"
         };
         if let Some(tweak) = tweaks.iter().find(is_queue) {
-            return Err(CannotKnow::Knob(tweak.knob.name.to_owned()));
+            return Err(NoPrediction::Knob(tweak.knob.name.to_owned()));
         }
         if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
-            return Err(CannotKnow::Pieces);
+            return Err(NoPrediction::Pieces);
         }
         let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
         let seeds = self.seeds().iter();
@@ -440,7 +444,7 @@ impl Twin {
         });
         let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
         let runs: Option<Vec<Run>> = runs.into_iter().collect();
-        let runs = runs.ok_or_else(|| CannotKnow::Knob(knob().to_owned()))?;
+        let runs = runs.ok_or_else(|| NoPrediction::Knob(knob().to_owned()))?;
         let basis = Basis {
             seen: &self.seen,
             runs: &runs,
@@ -448,12 +452,12 @@ impl Twin {
             path_bps: self.path_range(),
         };
         let prediction = Prediction::of(objective, &basis);
-        let prediction = prediction.ok_or(CannotKnow::Traffic)?;
+        let prediction = prediction.ok_or(NoPrediction::Traffic)?;
         let is_bound = prediction.is_bound_by_path();
         if self.seen.is_one_way()
             && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
         {
-            return Err(CannotKnow::PathRate {
+            return Err(NoPrediction::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
             });
         }
@@ -529,13 +533,13 @@ impl Twin {
     }
 }
 
-fn check_enough(seen: &Observables) -> Result<(), CannotKnow> {
+fn check_enough(seen: &Observables) -> Result<(), NoPrediction> {
     let segments = (seen.up.segments_per_s + seen.down.segments_per_s) * seen.span.as_secs_f64();
     if segments < SEGMENTS_MIN {
-        return Err(CannotKnow::Silent);
+        return Err(NoPrediction::Silent);
     }
     if seen.reordered_share > REORDERED_SHARE {
-        return Err(CannotKnow::Reordering);
+        return Err(NoPrediction::Reordering);
     }
     Ok(())
 }

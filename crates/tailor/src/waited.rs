@@ -21,7 +21,7 @@ const SAVED_SLACK: f64 = 0.25;
 /// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip
 /// stays.
 const TRANSFER_GAIN_MAX: f64 = 10.0;
-/// Looks that follow each other within one wait are no independent ones.
+/// Samples within one wait are not independent.
 const LOOKS_PER_DRAW: f64 = 2.0;
 /// In round trips: with a queue that BBR keeps itself, and one that others keep beside it.
 const RTTS_OF_BBR: Range = Range {
@@ -125,7 +125,7 @@ impl Waited {
                     _ => before.value(objective),
                 };
                 let (before, range) = match now {
-                    // Response times that no program told.
+                    // Response times that no program reported.
                     None => (goodput, gains.map(|gain| gain * goodput)),
                     Some(now) if objective == Objective::Goodput => {
                         (now, gains.map(|gain| gain * now))

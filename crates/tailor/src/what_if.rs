@@ -1,4 +1,4 @@
-//! Changes to try in a twin, and what comes of them: nothing is changed anywhere.
+//! Changes to try in a twin, and their predicted effects. Nothing is changed on a host.
 
 use base::{Live, Scope};
 use doctor::{Objective, Place, Proposal, Services, Side, Verdict};
@@ -10,7 +10,7 @@ use crate::measure::measurable;
 use crate::observed::Answered;
 use crate::prediction::Prediction;
 use crate::subject::Look;
-use crate::twin::{CannotKnow, Observables, Timing, Tweak, Twin, end_of_place};
+use crate::twin::{NoPrediction, Observables, Timing, Tweak, Twin, end_of_place};
 use crate::waited::Waited;
 
 /// Settings to try together.
@@ -35,11 +35,11 @@ pub struct WhatIf {
 /// Result of predicting one candidate.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Foretold {
+pub enum Forecast {
     /// Predicted effect.
     Known(Box<Prediction>),
     /// Why that is not known.
-    Unknown(CannotKnow),
+    Unknown(NoPrediction),
 }
 
 impl WhatIf {
@@ -83,25 +83,25 @@ impl WhatIf {
 
     /// Predicts its effect.
     #[must_use]
-    pub fn foretell(&self, twin: &Twin, timing: Timing) -> Foretold {
-        let foretold = twin.predict(&self.tweaks, self.objective, (self.on_new, timing));
-        Foretold::of(
-            foretold,
+    pub fn forecast(&self, twin: &Twin, timing: Timing) -> Forecast {
+        let forecast = twin.predict(&self.tweaks, self.objective, (self.on_new, timing));
+        Forecast::of(
+            forecast,
             (self.waited, self.objective),
             &twin.seen().measure,
         )
     }
 
-    /// The same where there is no twin.
-    pub(crate) fn foretell_without_twin(&self, why: &CannotKnow, before: &Measure) -> Foretold {
-        Foretold::of(Err(why.clone()), (self.waited, self.objective), before)
+    /// Its effect if there is no twin.
+    pub(crate) fn forecast_without_twin(&self, why: &NoPrediction, before: &Measure) -> Forecast {
+        Forecast::of(Err(why.clone()), (self.waited, self.objective), before)
     }
 }
 
-impl Foretold {
+impl Forecast {
     /// Prediction by the twin; else by the time saved.
     fn of(
-        twin: Result<Prediction, CannotKnow>,
+        twin: Result<Prediction, NoPrediction>,
         (waited, objective): (Option<Waited>, Objective),
         before: &Measure,
     ) -> Self {
@@ -124,8 +124,8 @@ impl Foretold {
     }
 }
 
-/// The changes that the doctor's findings propose, whoever could make them; proposals of one scope
-/// belong together.
+/// The changes that the doctor's findings propose, on whichever host; proposals of one scope belong
+/// together.
 #[must_use]
 pub fn what_ifs(answered: &Answered<'_, '_>) -> Vec<WhatIf> {
     let findings = answered.report.verdicts.iter();
@@ -184,11 +184,11 @@ fn end_of_proposal(answered: &Answered<'_, '_>, proposal: &Proposal) -> lab::End
 
 /// Predicts the effects of candidates, by their texts, from a look at the connections before any of
 /// them is applied, in the metric that experiments have of a program with these results.
-pub(crate) fn foretell(
+pub(crate) fn forecast(
     look: &Look,
     (candidates, measured): (&[Candidate], &Measure),
     timing: Timing,
-) -> Vec<(String, Foretold)> {
+) -> Vec<(String, Forecast)> {
     let Some(place) = candidates.first().map(|candidate| candidate.place) else {
         return Vec::new();
     };
@@ -205,21 +205,21 @@ pub(crate) fn foretell(
     candidates
         .iter()
         .map(|candidate| {
-            let foretold = Foretold::of(
+            let forecast = Forecast::of(
                 foretell_one(candidate),
                 (candidate.waited, measurable(candidate.objective, measured)),
                 measured,
             );
-            (candidate.text(), foretold)
+            (candidate.text(), forecast)
         })
         .collect()
 }
 
 /// The best first: by gain in steps of a tenth, then by scope, then those without a risk.
-pub(crate) fn rank(all: &mut [(WhatIf, Foretold)]) {
+pub(crate) fn rank(all: &mut [(WhatIf, Forecast)]) {
     all.sort_by(|(a, a_gives), (b, b_gives)| {
-        let steps = |foretold: &Foretold| {
-            foretold
+        let steps = |forecast: &Forecast| {
+            forecast
                 .gain()
                 .map_or(i64::MIN, |gain| (gain.max(1e-9).ln() / 0.1).round() as i64)
         };

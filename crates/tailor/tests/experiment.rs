@@ -22,7 +22,7 @@ enum Traffic {
     Bursty,
     /// Up or down all the time, to half or twice as much within twenty looks.
     Drifting,
-    /// Either slow or fast, for some looks each.
+    /// Either slow or fast, for some samples each.
     TwoModes,
     /// Up and down, in a period of this many looks.
     Periodic(u32),

@@ -110,7 +110,7 @@ fn what_takes_longer_than_is_allowed_is_not_begun() {
     }
 }
 
-/// A program that keeps several connections has the fault on each of them; a cure of one alone
+/// A program that keeps several connections has the fault on each of them; a fix of one alone
 /// leaves the others as they are.
 #[test]
 fn all_connections_with_the_fault_are_cured_together() {

@@ -131,7 +131,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Adds to a failure for want of a permission or of a kernel feature what works without.
+/// Adds to a failure for lack of a permission or of a kernel feature what works without.
 pub(crate) fn or_without<T>(outcome: anyhow::Result<T>, hint: &str) -> anyhow::Result<T> {
     outcome.map_err(|error| {
         // What is denied is a file that the user named: nothing else works without it.
@@ -190,7 +190,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     // The styles are clap's: `Cli::read` lets no others in.
     let text = signed(&text);
     let text = visible(&text);
-    // A reader that went away is no reason to panic.
+    // Do not panic if the reader is gone.
     let _ = match error.use_stderr() {
         true => write!(anstream::stderr(), "{text}"),
         false => write!(anstream::stdout(), "{text}"),

@@ -7,11 +7,11 @@
 //! away the names of namespaces; what else it leaves behind, the next start removes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
@@ -55,11 +55,17 @@ pub(crate) fn install() -> anyhow::Result<()> {
             }
         })
         .context("listening for Ctrl-C")?;
+    // setrlimit(2), RLIMIT_FSIZE: a file that grows too large ends the program, unless this signal
+    // is caught; then the write fails as on a full disk. Programs that are started get it as usual.
+    if !linux::ignores_signal(SIGXFSZ) {
+        let caught = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGXFSZ, caught).context("listening for SIGXFSZ")?;
+    }
     Ok(())
 }
 
-/// Gives the signals to somebody else from now on, for a command that ends when another program
-/// does: none of them ends this program by itself any more.
+/// Hands the signals over from now on, for a command that ends when another program does: none of
+/// them ends this program by itself any more.
 pub(crate) fn hand_over(to: impl Fn(i32) + Send + 'static) {
     *handler() = Some(Box::new(to));
 }

@@ -1,5 +1,4 @@
-//! The program: command line, tables, JSON. What it knows it asks of the libraries, which never
-//! print.
+//! The program: command line, tables, JSON. The libraries do the work, and never print.
 #![forbid(unsafe_code)]
 
 mod cli;

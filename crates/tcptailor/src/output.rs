@@ -21,8 +21,9 @@ use serde::Serialize;
 
 pub(crate) use self::control::{Paint, signed, visible};
 pub(crate) use self::file::{
-    check_page, check_writable, folder_of, new_file, open_result, read_text, replace, replace_page,
-    sync_folder, write_page, write_result,
+    UntilStopped, check_no_link, check_page, check_writable, folder_of, is_device, new_file,
+    open_device, open_result, read_text, replace, replace_page, sync_folder, write_page,
+    write_result, write_text,
 };
 use crate::cli::{Color, Globals};
 
@@ -35,7 +36,7 @@ const WORD_COLUMNS_MAX: usize = 20;
 /// A narrower terminal wraps lines itself.
 const COLUMNS_MIN: u16 = 20;
 
-/// Whoever read stdout went away: nobody is left to be told.
+/// The reader of stdout is gone: there is nothing to report to.
 #[derive(Debug)]
 pub(crate) struct ReaderLeft;
 
@@ -142,7 +143,7 @@ impl Output {
         match (file, self.is_json()) {
             (None, true) => self.report(name, body, human),
             (None, false) => {
-                // Nobody can be told that stderr is gone.
+                // That stderr is gone cannot be reported.
                 let _ = write_lines(&mut anstream::stderr().lock(), &visible(&human()));
                 Ok(())
             }
@@ -154,7 +155,7 @@ impl Output {
                 if !text.ends_with('\n') {
                     text.push('\n');
                 }
-                std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+                write_text(file, &text)
             }
         }
     }
@@ -186,7 +187,7 @@ impl Output {
     /// Tells something beside the result, on stderr.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.is_quiet() {
-            // A note that nobody can read is no reason to fail.
+            // An unreadable note is not a reason to fail.
             let _ = writeln!(anstream::stderr(), "{}", visible(&text.to_string()));
         }
     }

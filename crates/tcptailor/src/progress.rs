@@ -1,4 +1,4 @@
-//! Progress on stderr, for whatever takes more than a second. Hidden when stderr is no terminal,
+//! Progress on stderr, for whatever takes more than a second. Hidden when stderr is not a terminal,
 //! with `--quiet` and with `--json`.
 
 use std::borrow::Cow;

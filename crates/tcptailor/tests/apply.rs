@@ -201,7 +201,7 @@ fn a_connection_that_is_gone_and_a_damaged_journal_are_said_so() {
     fs::write(&plan, gone.to_string()).unwrap();
     user.check_refused(&["apply", &plan], 1, "does not exist any more");
 
-    // A damaged file costs itself only, and is shown by name until somebody removes it.
+    // A damaged file costs itself only, and is shown by name until it is removed.
     let transactions = user.directory.path().join("state/txn");
     fs::write(transactions.join("000009.jsonl"), "not a line of ours\n").unwrap();
     let unusable = |status: &Value| status["unusable"][0]["path"].as_str().map(str::to_owned);
@@ -373,14 +373,14 @@ fn a_trial_is_confirmed_or_rolled_back() {
     assert_eq!(user.json(&["rollback"])["transactions"][0]["id"], 2);
     assert!(!user.client.nodelay().unwrap());
 
-    // Nobody confirms: a process of its own rolls it back, without any other command.
+    // Without confirmation a process of its own rolls it back, without any other command.
     user.json(&["apply", plan, "--confirm-within", "1s"]);
     assert!(user.client.nodelay().unwrap());
     await_rollback(&user);
     user.check_refused(&["confirm", "3"], 1, "rolled back");
 }
 
-/// Until somebody has rolled back what `nodelay` was set to.
+/// Until `nodelay` was rolled back.
 fn await_rollback(user: &User) {
     let mut looks = 0;
     while user.client.nodelay().unwrap() {
@@ -390,7 +390,7 @@ fn await_rollback(user: &User) {
     }
 }
 
-/// As when a machine stops: whoever is asked twice to end undoes what it watches over first.
+/// As when a machine stops: a guard that is told twice to end undoes its changes first.
 #[test]
 fn a_guard_that_is_ended_twice_rolls_back() {
     let user = User::new();

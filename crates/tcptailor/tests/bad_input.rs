@@ -291,7 +291,7 @@ fn every_help_has_examples() {
     }
 }
 
-/// A program that is under way.
+/// A running program.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -405,7 +405,7 @@ fn a_run_that_was_cut_is_told_as_far_as_it_went() {
     assert!(stdout.contains("as given     1"), "{stdout}");
 }
 
-/// A stopped process is a host that still acknowledges and says nothing: harder to notice than one
+/// A stopped process is a host that still acknowledges but is silent: harder to notice than one
 /// that is gone. What was seen of it must not be taken for a measurement.
 #[test]
 fn a_server_that_falls_silent_is_no_healthy_server() {
@@ -765,7 +765,7 @@ fn what_an_ordinary_user_lacks_is_named() {
     let output = nobody(&["status"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("TCPTAILOR_STATE"));
-    // The lab works for everybody, on one TCP or the other.
+    // The lab works for all users, on one TCP or the other.
     let fit = |engine| {
         let args = ["fit", "--lab", "nagle", "-t", "1s", "-n", "--json"];
         let output = nobody(&[&args[..], &["--engine", engine]].concat());

@@ -1,28 +1,18 @@
 //! `bdp` as a user meets it: the numbers, what is measured, the plan, and refusals.
 
+#[path = "common/command.rs"]
+mod command;
+
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
+use command::{tcptailor, text};
 use serde_json::Value;
-
-fn tcptailor(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
-    command
-        .args(args)
-        .env_remove("CLICOLOR_FORCE")
-        .env_remove("TCPTAILOR_KEY")
-        .stdin(Stdio::null());
-    command
-}
 
 fn run(args: &[&str]) -> Output {
     let output = tcptailor(&[&["bdp"], args].concat()).output();
     output.expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
 fn document(args: &[&str]) -> Value {
@@ -208,6 +198,6 @@ fn impossible_paths_are_refused() {
         2,
         "no directory",
     );
-    // Nobody listens there.
+    // There is no listener.
     check(&["127.83.12.9:1", "--rate", "1gbit"], 1, "give --rtt");
 }

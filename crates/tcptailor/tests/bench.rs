@@ -1,24 +1,14 @@
 //! `serve` and `bench` as a user meets them: results, limits, keys, and peers that go away.
 
+#[path = "common/command.rs"]
+mod command;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
+use command::{tcptailor, text};
 use serde_json::Value;
-
-fn tcptailor(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tcptailor"));
-    command
-        .args(args)
-        .env_remove("CLICOLOR_FORCE")
-        .env_remove("TCPTAILOR_KEY")
-        .stdin(Stdio::null());
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
 
 /// A `serve` on a free port of loopback, killed at the end of the test.
 struct Serve {
@@ -463,7 +453,7 @@ fn a_key_file_is_made_once_and_is_for_its_owner_only() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Not through a link of somebody else.
+    // Not through another user's link.
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(directory.path().join("victim"), &link).expect("a link");
     let shown = tcptailor(&[

@@ -53,7 +53,7 @@ fn help_and_near_names_are_understood() {
     check_refused(&["knobs", "rmem_size"], 2, "did you mean `rmem_max`?");
 }
 
-/// A narrow terminal, one that says nothing, and one that does not: numbers keep their units.
+/// A narrow terminal, one without a width, and none: numbers keep their units.
 #[test]
 fn tables_fit_the_terminal() {
     let scenario = "[lab, run, agree-buffers, --engine, virtual, --runs, 1]";
@@ -202,7 +202,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // Closed before the program has written: its first write finds nobody.
+    // Closed before the program has written: its first write has no reader.
     drop(child.stdout.take());
     let mut stderr = String::new();
     child

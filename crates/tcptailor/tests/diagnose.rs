@@ -169,7 +169,7 @@ fn a_process_that_ends_ends_the_watch() {
         .expect("sleep starts");
     let pid = child.id().to_string();
     let output = thread::scope(|scope| {
-        // Somebody has to take note of its end, or it stays a zombie.
+        // It has to be waited for, or it stays a zombie.
         scope.spawn(|| child.wait().expect("it ends"));
         diagnose(&["--pid", &pid, "-t", "50s", "--json"])
     });

@@ -1,8 +1,8 @@
-//! The main job, on the real kernel and on our own TCP in virtual time: faults are named, cured,
+//! The main job, on the real kernel and on our own TCP in virtual time: faults are named, fixed,
 //! verified, and nothing is left behind.
 //!
 //! One fault of each kind of change (socket, listener, sysctl, route, interface, a new congestion
-//! control), one without a cure, and a healthy flow. `tcptailor lab faults` walks the whole table.
+//! control), one without a fix, and a healthy flow. `tcptailor lab faults` walks the whole table.
 
 #[path = "../../linux/tests/asking/mod.rs"]
 mod asking;
@@ -54,8 +54,8 @@ fn namespaces_of(pid: u32) -> Vec<String> {
 const ATTEMPTS: usize = 5;
 
 /// All rows hold, each when it is first asked for undisturbed, but for those that the machine
-/// disturbed each time. A busy machine excuses what a cure achieved, which is measured; it does not
-/// excuse that a fault is never once called by its name.
+/// disturbed each time. A busy machine excuses what a fix achieved, which is measured; it does not
+/// excuse that a fault is never named.
 fn check(faults: &[&str]) {
     let mut pending: BTreeSet<String> = faults.iter().map(ToString::to_string).collect();
     let mut named = BTreeSet::new();

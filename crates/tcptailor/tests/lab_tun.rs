@@ -212,7 +212,7 @@ fn settings_act_on_whichever_stack_an_end_has() {
         let set: Vec<&str> = settings.iter().flat_map(|one| ["--set", one]).collect();
         outcome(&text, engine, &set)
     };
-    // 8 KiB per round trip of 20 ms are 3.3 Mbit/s, whoever sends or receives.
+    // 8 KiB per round trip of 20 ms are 3.3 Mbit/s, in either direction.
     for (engine, setting) in [
         ("tun", "server.rcvbuf=4KiB"),
         ("tun-receiver", "server.rcvbuf=4KiB"),

@@ -1,4 +1,4 @@
-//! A page as a browser shows it: it is drawn, says nothing on the console, loads nothing, and has
+//! A page as a browser shows it: it is drawn, writes nothing to the console, loads nothing, and has
 //! the numbers of the JSON document. Without Chromium this says that it was skipped, and fails
 //! instead where `REQUIRE_BROWSER` is set.
 

@@ -5,7 +5,7 @@
 //! cargo run --release -p tcptailor-tokio --example services -- --tun stack0 --addr 10.77.0.2/24
 //! ```
 //!
-//! The device is to be switched on, and given an address of that network, by somebody else.
+//! Enable the device and give it an address of that network by other means.
 
 use std::future::Future;
 use std::io;
@@ -80,7 +80,7 @@ where
 {
     loop {
         let (stream, _) = listener.accept().await?;
-        // Whoever breaks its connection harms nobody else.
+        // A broken connection does not affect others.
         tokio::spawn(service(stream));
     }
 }

@@ -1,5 +1,5 @@
-//! Memory that written data are copied into, used again and again: to ask the allocator for each
-//! write costs more than the copy, where it gives pages back to the kernel in between.
+//! Reused memory into which written data is copied: asking the allocator for each write costs more
+//! than the copy if it returns pages to the kernel in between.
 
 use std::io::IoSlice;
 use std::sync::{Mutex, PoisonError};

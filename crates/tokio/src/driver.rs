@@ -40,7 +40,7 @@ pub(crate) struct Driver<L> {
     shared: Arc<Shared>,
     link: L,
     sleep: Pin<Box<Sleep>>,
-    /// When `sleep` ends, if anybody waits for it.
+    /// When `sleep` ends, if a task waits for it.
     armed: Option<Instant>,
     life: Life,
     /// Deadline for remaining work, once no handle to the host is left.
@@ -121,7 +121,7 @@ impl<L: Link> Driver<L> {
 
     /// Ready: the last packets have left, or cannot.
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Nobody is left who could hear of an error.
+        // There is no task left to report an error to.
         if self.link.poll_close(cx, &self.shared).is_ready() {
             return Poll::Ready(());
         }

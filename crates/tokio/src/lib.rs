@@ -50,8 +50,8 @@
 //! Before a program ends its runtime, [`Net::wait_idle`] waits until what its streams wrote is
 //! delivered.
 //!
-//! On a TUN device it is `Net::over_tun(config, Tun::create("stack0")?)`, with a secret that nobody
-//! can guess ([`random_secret`]); see the examples `services` and `proxy`.
+//! On a TUN device it is `Net::over_tun(config, Tun::create("stack0")?)`, with an unpredictable
+//! secret ([`random_secret`]); see the examples `services` and `proxy`.
 //!
 //! Not here: a clock (the runtime's is used, so that paused time is the host's time too, with a
 //! grain of one millisecond for timers), threads, and I/O beside that of the runtime and of

@@ -55,9 +55,9 @@ impl Drop for Handle {
 
 impl Net {
     /// A host behind a TUN device. The host has the addresses of `config`, and the machine sees
-    /// them through the device: somebody has to switch it on and give the machine an address or a
-    /// route there. The MTU of `config` should be that of the device; where somebody changes it
-    /// later, the host follows within a second, if there is traffic.
+    /// them through the device: it has to be enabled, and the machine needs an address or a route
+    /// there. The MTU of `config` should be that of the device; if that changes later, the host
+    /// follows within a second, if there is traffic.
     ///
     /// # Errors
     /// Where no further descriptor can be had.
@@ -72,9 +72,9 @@ impl Net {
         Ok(Self::start(config, clock, Some(port), link))
     }
 
-    /// A host that sends and receives whole IP packets, such as the inside of a VPN. What of
-    /// `incoming` is no TCP for this host is ignored. The net fails when `incoming` ends, or either
-    /// has an error.
+    /// A host that sends and receives whole IP packets, such as the inside of a VPN. Packets of
+    /// `incoming` that are not TCP for this host are ignored. The net fails when `incoming` ends,
+    /// or either has an error.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
@@ -143,8 +143,8 @@ impl Net {
     /// deadlock. A panic of `look` is propagated, and harms no other task.
     pub fn host<R>(&self, look: impl FnOnce(&Host) -> R) -> R {
         let state = self.shared().lock();
-        // Whoever only looks leaves nothing half done: the lock is let go of before the panic goes
-        // on, so that it does not count as one of the host.
+        // A read-only access cannot leave the host inconsistent: the lock is released before the
+        // panic continues, so that it is not poisoned.
         let looked = catch_unwind(AssertUnwindSafe(|| look(&state.host)));
         drop(state);
         looked.unwrap_or_else(|panic| resume_unwind(panic))

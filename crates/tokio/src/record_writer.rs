@@ -22,7 +22,7 @@ use crate::time::Clock;
 /// packets and calls (seed: Winsock, suggestion 1). Small segments that must go at once need
 /// `TCP_NODELAY` instead (suggestion 3).
 ///
-/// No task runs behind the program's back, so the deadline is kept while somebody awaits
+/// No task runs in the background, so the deadline is kept while a task awaits
 /// [`flush_when_due`](Self::flush_when_due), beside whatever else is awaited, or
 /// [`write_from`](Self::write_from), which does so for records that come from a stream.
 ///

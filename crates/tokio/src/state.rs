@@ -45,11 +45,11 @@ pub(crate) struct State {
     armed: Option<Instant>,
     /// The latest time passed to the host.
     now: Instant,
-    /// A call of the host panicked: it is half done, and must not be called again.
+    /// A call of the host panicked: its state is inconsistent, and it must not be called again.
     is_broken: bool,
     /// Reason why packets can no longer be sent or received.
     failure: Option<(io::ErrorKind, String)>,
-    /// Nobody holds the net or a socket of it any more.
+    /// All handles of the net and its sockets are dropped.
     is_released: bool,
     pub(crate) woken: Woken,
     keys: u64,
@@ -90,11 +90,11 @@ pub(crate) struct Timers {
 /// How far a host has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Somebody holds the net or a socket of it.
+    /// There is a handle of the net or a socket of it.
     Held,
-    /// Nobody does, and not all of what was written is delivered.
+    /// There is none, and not all of what was written is delivered.
     Delivering,
-    /// Nobody does, and nothing is left to deliver.
+    /// There is none, and nothing is left to deliver.
     Delivered,
     /// Packets cannot move any more.
     Failed,
@@ -182,7 +182,7 @@ impl Shared {
         self.driver.register(waker);
     }
 
-    /// Nobody is left who could call the host.
+    /// No caller of the host is left.
     pub(crate) fn release(&self) {
         self.lock().is_released = true;
         self.driver.wake();
@@ -196,7 +196,7 @@ impl Shared {
     }
 
     /// Serves what is due. The driver wakes by itself at the next deadline, or at `armed` if that
-    /// is earlier; whoever has something for it to do before that wakes it.
+    /// is earlier; a caller with something for it to do before that wakes it.
     pub(crate) fn serve_timers(&self, armed: Option<Instant>) -> Timers {
         let mut state = self.lock();
         let now = state.advance(&self.clock);
@@ -406,7 +406,7 @@ impl State {
         }
     }
 
-    /// Somebody may have given the device another MTU.
+    /// The MTU of the device may have been changed.
     fn follow_mtu(&mut self, now: Instant) {
         let Exit::Tun {
             port, mtu, mtu_due, ..
@@ -508,7 +508,7 @@ impl State {
     }
 }
 
-/// Somebody took the device away.
+/// The device was removed.
 fn gone(port: &TunPort, error: &io::Error) -> io::Error {
     let text = format!("TUN device {} is gone: {error}", port.tun().name());
     io::Error::new(io::ErrorKind::NetworkDown, text)

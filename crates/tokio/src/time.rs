@@ -30,7 +30,7 @@ impl Clock {
         self.start + self.began.elapsed()
     }
 
-    /// When the runtime has to wake somebody up who has something to do at `due`.
+    /// When the runtime has to wake a task that has something to do at `due`.
     pub(crate) fn wake_up(&self, now: Instant, due: Instant) -> RuntimeInstant {
         self.began + now.since(self.start) + due.since(now).min(SLEEP_MAX)
     }

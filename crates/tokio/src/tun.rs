@@ -1,5 +1,5 @@
 //! A TUN device, and what the driver sees of it: when there is something to read. Packets are
-//! written by whoever made the host send them, and by the driver where those are many.
+//! written by the call that made the host send them, and by the driver if they are many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! What a net does with what it is given, and with what it has left at its end: over sinks that are
-//! slow, streams that are no packets, and when nobody holds it any more.
+//! What a net does with what it is given, and with what it has left at its end: over slow sinks,
+//! streams that are not packets, and when all its handles are dropped.
 
 mod cable;
 
@@ -193,7 +193,7 @@ fn the_last_packets_of_a_net_leave_and_its_sink_is_closed() {
             pairs.push((client, listener.accept().await?.0));
         }
         let (clients, servers): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        // A hundred resets wait for the sink, and nobody holds their net any more.
+        // A hundred resets wait for the sink, and all handles of their net are dropped.
         drop((clients, a));
         for mut server in servers {
             let read = server.read(&mut [0; 1]).await;

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use cable::{A, B, B6, connected, host, ip, kind, nets, run};
 
-/// A task that nobody needs to wake.
+/// A task that never needs to be woken.
 struct Nobody;
 
 impl Wake for Nobody {
@@ -390,7 +390,7 @@ fn a_write_after_a_shutdown_does_not_wait_for_room() {
         let nets = nets();
         let (client, server) = connected(&nets).await?;
         let (reads, writes) = client.into_split();
-        // Nobody reads.
+        // The peer does not read.
         let mut chunk = Bytes::from(vec![7; 64 << 20]);
         while timeout(Duration::from_secs(60), writes.write_chunk(&mut chunk))
             .await

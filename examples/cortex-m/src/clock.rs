@@ -36,7 +36,7 @@ impl Clock {
 
 #[exception]
 fn SysTick() {
-    // Nobody else writes it.
+    // No other code writes it.
     MILLIS.store(
         MILLIS.load(Ordering::Relaxed).wrapping_add(1),
         Ordering::Relaxed,

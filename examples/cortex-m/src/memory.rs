@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counted {
 
 /// Makes the heap usable; call it once, before anything is allocated.
 pub fn start_heap() {
-    // SAFETY: called once, and nobody else knows that memory.
+    // SAFETY: called once, and no other code uses that memory.
     unsafe { ALLOCATOR.heap.init(addr_of_mut!(HEAP) as usize, HEAP_BYTES) }
 }
 

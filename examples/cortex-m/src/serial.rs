@@ -43,7 +43,7 @@ unsafe impl InterruptNumber for Interrupt {
 pub struct Serial(());
 
 impl Serial {
-    /// Switches the port on. `_interrupts` shows that nobody else decides about them.
+    /// Switches the port on. `_interrupts` proves exclusive control of them.
     #[must_use]
     pub fn start(_interrupts: NVIC) -> Self {
         write(CLOCKS, 1);

@@ -1,4 +1,4 @@
-//! What holds of every capture, whoever made it.
+//! Invariants of every capture.
 
 use core::time::Duration;
 

@@ -150,7 +150,7 @@ pub enum KnobError {
         /// The nearest name that exists.
         nearest: Option<&'static str>,
     },
-    /// The text is no value of this knob.
+    /// The text is not a value of this knob.
     Invalid {
         /// The knob.
         knob: &'static str,

@@ -319,7 +319,7 @@ pub(super) const RCVBUF: Site = site(
     },
 );
 
-/// A lock that is closed here fixes the initial size: the present one is no setting.
+/// Locking here fixes the initial size: the present one is not a setting.
 pub(super) const BUF_LOCK: Site = site(
     |s| {
         let send = u32::from(s.send.buffer.fixed.is_some());

@@ -1,4 +1,4 @@
-//! Reading capture files that anybody may have written.
+//! Reading capture files, which are untrusted.
 //!
 //! Blocks are framed here and not by the library that writes them: packets are handed out where
 //! they lie in the buffer, without a copy.

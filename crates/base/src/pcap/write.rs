@@ -27,7 +27,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const PCAP_HEADER_BYTES: u64 = 24;
 const SECTION_HEADER_BYTES: u64 = 28;
 
-/// Writes IP packets with their times in nanoseconds (link type "raw"), in small pieces: files want
+/// Writes IP packets with their times in nanoseconds (link type "raw"), in small writes: files want
 /// a `BufWriter` around them.
 pub struct Writer<W: Write> {
     output: Output<W>,

@@ -3,7 +3,7 @@
 use base::{FlowKey, Limit};
 use doctor::{Cases, Recording, Report, Shares};
 
-/// Less payload says nothing of a limit.
+/// Less payload does not show a limit.
 pub(crate) const PAYLOAD_BYTES_MIN: u64 = 20_000;
 
 /// Share of the time that may be attributed to the wrong limit.

@@ -137,7 +137,7 @@ fn small_writes_are_named_as_from_sockets() {
 
 #[test]
 fn windows_are_named_as_far_as_packets_show_them() {
-    // Why the window is no larger, only the receiver's socket tells.
+    // Only the receiver's socket shows why the window is not larger.
     for fault in ["rcvbuf-locked", "rmem-autotuning-off", "tcp-rmem-max-cap"] {
         check_everywhere(fault, &["peer-window"]);
     }

@@ -18,8 +18,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Place of a connection about which nothing else is known: ephemeral ports are larger, nearly
-    /// always. [`Services`] knows more.
+    /// Place of a connection about which nothing else is known: ephemeral ports are nearly always
+    /// the larger ones. [`Services`] knows more.
     #[must_use]
     pub const fn of(key: FlowKey) -> Self {
         if key.local.port() < key.remote.port() {
@@ -63,7 +63,7 @@ impl Services {
         services
     }
 
-    /// The end of a connection that a service has; by its ports where nothing else tells.
+    /// The end of a connection that a service has; judged by its ports if nothing else is known.
     #[must_use]
     pub fn place(&self, key: FlowKey) -> Place {
         let accepts = |end: SocketAddr| self.ports.contains(&end.port());
@@ -84,7 +84,7 @@ fn was_opened_here(track: &Track) -> Option<bool> {
         Some(TcpState::SynReceived) => Some(false),
         _ => None,
     };
-    // Packets tell by the state alone.
+    // In captures only the state shows it.
     let is_live = |sample: &FlowSample| sample.source != Source::Capture;
     if !track.samples.turns().any(is_live) {
         return track.samples.turns().find_map(by_state);

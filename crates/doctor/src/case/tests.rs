@@ -157,7 +157,7 @@ fn one_pass_tells_of_a_connection_what_its_timeline_does() {
     assert!(busy >= 20, "{busy} carry anything");
 }
 
-/// Beside many that are answered, those that nobody answers would not show.
+/// Beside many that are answered, those without an answer would not show.
 #[test]
 fn connections_that_nobody_answers_are_a_case_of_their_own() {
     let asks = |port: u32, timeouts: u8, state| {
@@ -277,7 +277,7 @@ fn siblings_are_connections_of_the_same_process_on_the_same_side() {
         };
         keys.filter_map(place).collect()
     };
-    // Whoever asked before.
+    // The first answer is shared.
     for _ in 0..2 {
         assert_eq!(siblings(0), [2]);
         assert_eq!(siblings(2), [0]);

@@ -18,7 +18,7 @@ const SAMPLES_KEPT: usize = 4096;
 const TIMELINES_KEPT: usize = 2 * SIBLINGS_MAX + 2;
 /// Memory of samples that is kept for the next timelines.
 const SPARE_MAX: usize = 1024;
-/// So many more, since it takes a step for each that is kept to find those that may go.
+/// How many more may be kept before a search for those to drop, which takes a step for each.
 const TIMELINES_MORE: usize = 16;
 
 /// Recently used timelines.
@@ -33,13 +33,13 @@ struct Kept {
     timelines: BTreeMap<usize, (u64, Arc<Timeline>)>,
     samples: usize,
     asked: u64,
-    /// Memory of samples that nothing holds any more: to give it back and ask for it again takes
-    /// longer than to unpack them.
+    /// Memory of samples that are no longer used: freeing and allocating it takes longer than
+    /// unpacking samples.
     spare: Vec<Arc<FlowSample>>,
 }
 
 impl Timelines {
-    /// Timeline of the connection at `index`, whose looks are `samples`.
+    /// Timeline of the connection at `index`, made of `samples`.
     pub(super) fn get(&self, index: usize, samples: &Samples) -> Arc<Timeline> {
         let mut kept = self.kept.borrow_mut();
         kept.asked += 1;
@@ -74,10 +74,10 @@ impl Kept {
         self.timelines = left;
         for (_, timeline) in gone.into_values() {
             let room = SPARE_MAX.saturating_sub(self.spare.len());
-            // Where somebody holds the timeline, its memory goes with that.
+            // If the timeline is still referenced, its memory is freed with the last reference.
             let samples = Arc::into_inner(timeline).map(Timeline::into_samples);
             let samples = samples.into_iter().flatten();
-            // Those that are whole are the recording's own.
+            // Samples that are kept whole are shared with the recording.
             let mut free = samples.filter(|sample| Arc::strong_count(sample) == 1);
             self.spare.extend(free.by_ref().take(room));
         }

@@ -1,4 +1,4 @@
-//! Recordings without the names of their makers.
+//! Anonymised recordings: addresses, programs and interfaces become numbers.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ struct Names {
 }
 
 impl Names {
-    /// Loopback stays what it is: it says that both ends are on one machine.
+    /// Loopback addresses stay: they show that both ends are on one machine.
     fn address(&mut self, address: SocketAddr) -> SocketAddr {
         let ip = address.ip();
         if ip.to_canonical().is_loopback() || ip.is_unspecified() {
@@ -61,8 +61,8 @@ impl Names {
 }
 
 impl Recording {
-    /// Replaces addresses, programs and interfaces by numbers, the same by the same, and takes
-    /// users, command lines and control groups away. Ports and numbers of processes stay.
+    /// Replaces addresses, programs and interfaces consistently by numbers, and removes users,
+    /// command lines and control groups. Ports and process IDs stay.
     pub fn anonymize(&mut self) {
         let mut names = Names::default();
         for track in &mut self.flows {

@@ -1,10 +1,10 @@
-//! Recordings as text, a line of JSON for each thing that was seen.
+//! Recordings as text: one line of JSON for each sample.
 //!
-//! The first line says what it is and when. Then each connection comes with a line of its own,
-//! followed by its samples; the looks at the host come last. Samples are written as what has
-//! changed since the one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which
-//! keeps a file small and readable. What is read may come from anybody: lengths and numbers are
-//! bounded, and nothing is made up for what is missing.
+//! The first line says what it is and when. Then each connection has a line, followed by its
+//! samples; the samples of the host come last. Samples are written as what has changed since the
+//! one before (JSON Merge Patch, RFC 7396: `null` takes a field away), which keeps a file small and
+//! readable. Files are untrusted: lengths and numbers are bounded, and what is missing stays
+//! unknown.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -21,14 +21,13 @@ use super::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 
 /// Format name in the first line; the number increases when older programs cannot read it.
 const SCHEMA: &str = "tcptailor/recording/1";
-/// The longest line: a look at a host with some hundred interfaces.
-const LINE_MAX: u64 = 4 << 20;
+/// The longest line: a look at a host with some ten thousand interfaces, each with a queue.
+const LINE_MAX: u64 = 32 << 20;
 /// Samples of a file, at most: four times what a watch keeps, and 400 MB of memory.
 const SAMPLES_MAX: usize = 400_000;
-/// Looks at the host, at most.
+/// Most samples of the host.
 const HOSTS_MAX: usize = 5_000;
-/// Largest memory of a file. Changes are written, and unchanged values are held: a short file can
-/// expand to much.
+/// Largest memory of a file. Only changes are written, so that a short file can expand to much.
 const MEMORY_MAX: usize = 1 << 30;
 /// Values that are read in all, at most: each sample is read with all that has not changed. The
 /// longest recording has a quarter of it.
@@ -38,7 +37,7 @@ const ENTRY_BYTES: usize = 64;
 /// Connections of a file, at most.
 const TRACKS_MAX: usize = 100_000;
 
-/// Why a file is no recording.
+/// Why a file is not a recording.
 #[derive(Debug)]
 pub enum FileError {
     /// I/O error.
@@ -52,7 +51,7 @@ pub enum FileError {
     },
     /// The file ends before its last line.
     CutShort,
-    /// Nothing stands in it.
+    /// It is empty.
     Empty,
 }
 
@@ -107,7 +106,7 @@ enum Line {
     Flow(TrackHead),
     /// Changes of a connection since its last sample.
     Sample(Value),
-    /// Changes of the host since the last look at it.
+    /// Changes of the host since its last sample.
     Host(Value),
     /// The last line, with the number of lines before it.
     End(usize),
@@ -296,8 +295,8 @@ fn read_within(
     }
 }
 
-/// What stands in a line, without characters that a terminal would obey: whoever wrote the file
-/// chose the names in it, and a name with an end of a line could look like an answer of ours.
+/// The contents of a line, without control characters: the writer of the file chose the names in
+/// it, and a name with an end of a line could look like an answer of ours.
 fn parsed<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     // Ends of lines are escaped in JSON, and hardly any name has a reason for an escape.
     if !text.contains('\\') && !text.trim_end_matches('\n').contains(base::is_obeyed) {
@@ -373,14 +372,15 @@ fn track(head: TrackHead, processes: &mut BTreeMap<u32, Arc<ProcessInfo>>) -> Tr
 struct Reader<'r> {
     from: &'r mut dyn BufRead,
     number: usize,
-    /// Memory that what is read may still take, about.
+    /// Approximate memory that further values may take.
     left: usize,
     /// Values that may still be read.
     values_left: usize,
 }
 
 impl Reader<'_> {
-    /// Allows for the time of reading a value: of fields that no sample has, nothing is held.
+    /// Counts every value that is read, also fields that no sample has, which take time but no
+    /// memory.
     fn spend(&mut self, value: &Value) -> Result<(), FileError> {
         match self.values_left.checked_sub(values_of(value)) {
             None => Err(self.wrong("more data than a recording may have")),

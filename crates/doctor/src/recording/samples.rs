@@ -1,10 +1,10 @@
-//! Looks at one connection, packed.
+//! The samples of one connection, packed.
 //!
-//! A look has about ninety values, of which a dozen change from one to the next. The first look is
-//! kept whole, and so is each that differs in a value which seldom changes; of the others only what
-//! has changed is kept, as differences in a few bytes. Ten looks a second at thousands of
-//! connections fit into memory that way. Of a connection that is over nothing need be at hand:
-//! its whole looks, too, are kept as what is different from those of others ([`Samples::settled`]).
+//! A sample has about ninety values, of which a dozen change from one to the next. The first sample
+//! is kept whole, and so is each that differs in a value which seldom changes; of the others only
+//! the changes are kept, as differences in a few bytes. Ten samples a second of thousands of
+//! connections fit into memory that way. When a connection has ended, its whole samples, too, are
+//! kept as differences from those of others ([`Samples::settled`]).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,63 +16,63 @@ use crate::facts::Facts;
 
 /// Marks a value that has become unknown.
 const UNKNOWN: u8 = 0x80;
-/// Follows the last change of a look.
+/// Follows the last change of a sample.
 const END: u8 = 0x7f;
-/// Room for the changes of some looks, without growing step by step.
+/// Initial room for the changes of some samples, in bytes.
 const CHANGES_BYTES: usize = 128;
-/// Room for looks that are kept whole, which is kept for the next ones.
+/// Memory of whole samples that is kept for the next ones.
 const WHOLE_KEPT: usize = 4;
-/// Of a connection idle for longer than this, only looks with changes are kept: pauses of programs
-/// that think are shorter.
+/// Of a connection idle for longer than this, only samples with changes are kept: pauses of
+/// programs that think are shorter.
 pub const LONG_IDLE: Duration = Duration::from_secs(1);
 /// The first of the four numbers of BBR's model.
 const BBR: u8 = END - 4;
 
-/// The looks at one connection in the order of time.
+/// The samples of one connection in the order of time.
 #[derive(Clone, Default)]
 pub struct Samples {
-    /// Looks that are kept whole.
+    /// Samples that are kept whole.
     whole: Vec<Whole>,
-    /// Changes of the other samples, one look after the other.
+    /// Changes of the other samples, one after the other.
     changes: Vec<u8>,
     /// How many are packed.
     packed: usize,
-    /// The time of the first of these: to ask it of thousands of connections takes longer.
+    /// The time of the first of these, cached.
     began: Instant,
     /// The newest that is packed.
     before: Option<Arc<FlowSample>>,
     /// The newest of all, which may still be replaced.
     last: Option<Arc<FlowSample>>,
-    /// What they have of their own, where those that are `whole` are of other connections.
+    /// Own changes, if the samples in `whole` are those of other connections.
     settled: Option<Box<Settled>>,
 }
 
 #[derive(Clone)]
 struct Whole {
-    /// Looks before it.
+    /// Samples before it.
     index: usize,
     /// Bytes of the changes of these.
     offset: usize,
     sample: Arc<FlowSample>,
 }
 
-/// What looks have of their own which are kept as changes of others'.
+/// Differences of samples that are kept as changes of other connections' samples.
 #[derive(Clone)]
 struct Settled {
     key: FlowKey,
     cookie: Option<u64>,
-    /// What all are asked, from when they were at hand.
+    /// Facts, computed while the samples were unpacked.
     facts: Facts,
-    /// The oldest and the newest, once they were asked for.
+    /// The oldest and the newest, once they were unpacked.
     ends: OnceLock<Box<[FlowSample; 2]>>,
 }
 
-/// Looks of some connections, in terms of which those of others are told: thousands of short ones
-/// are nearly the same.
+/// Samples of some connections, of which those of others are kept as changes: thousands of short
+/// connections are nearly the same.
 #[derive(Debug, Default)]
 pub struct Alike {
     looks: Vec<Arc<FlowSample>>,
-    /// Which goes next.
+    /// The next one to replace.
     oldest: usize,
     /// Changes of one connection, before they get memory of their own.
     changes: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct Alike {
 const ALIKE_MAX: usize = 16;
 
 impl Alike {
-    /// Appends what is different in `sample` from the look that is returned.
+    /// Appends what is different in `sample` from the sample that is returned.
     fn tell(&mut self, sample: &Arc<FlowSample>) -> Arc<FlowSample> {
         let length = self.changes.len();
         for like in &self.looks {
@@ -103,13 +103,13 @@ impl Alike {
 }
 
 impl Samples {
-    /// None yet.
+    /// No samples yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one more.
+    /// Adds a sample.
     pub fn push(&mut self, sample: impl Into<Arc<FlowSample>>) {
         self.unsettle();
         if let Some(last) = self.last.replace(sample.into()) {
@@ -117,16 +117,16 @@ impl Samples {
         }
     }
 
-    /// The same, into the memory of a look that has been packed, unless that is kept elsewhere:
-    /// with thousands of connections allocating would take more time than packing.
+    /// As [`Samples::push`], into the memory of a sample that has been packed, unless that is used
+    /// elsewhere: with thousands of connections allocating would take more time than packing.
     pub fn push_look(&mut self, sample: &FlowSample) {
         self.unsettle();
         let spare = self.last.take().and_then(|last| self.pack(last));
         self.last = Some(placed(spare, sample.clone()));
     }
 
-    /// The same of a connection that is looked at again and again; whether there is one more than
-    /// before. While nothing happens for long only the first and the last look are kept.
+    /// The same of a connection that is sampled repeatedly; whether there is one more than before.
+    /// While nothing happens only the first and the last sample are kept.
     pub fn take_look(&mut self, sample: &FlowSample) -> bool {
         self.unsettle();
         let is_rest = |later: &FlowSample, earlier: &FlowSample| {
@@ -139,7 +139,7 @@ impl Samples {
         {
             let sample = FlowSample {
                 looks: sample.looks.saturating_add(last.looks),
-                // Read seldom: the last reading stays.
+                // Options are read seldom: the last reading stays.
                 owner_cpu_time: sample.owner_cpu_time.or(last.owner_cpu_time),
                 ..sample.clone()
             };
@@ -150,8 +150,8 @@ impl Samples {
         true
     }
 
-    /// The same of one that has memory already, for which that of a look that has been packed is
-    /// given back, where there is one and nothing else keeps it.
+    /// As [`Samples::push`], for a sample in memory of its own; returns the memory of a sample that
+    /// has been packed, if there is one and it is not used elsewhere.
     pub fn push_in_exchange(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
         self.unsettle();
         let last = self.last.replace(sample)?;
@@ -159,13 +159,13 @@ impl Samples {
         (Arc::strong_count(&spare) == 1).then_some(spare)
     }
 
-    /// Takes one more in place of the newest, and into its memory, unless that is kept elsewhere.
+    /// Replaces the newest sample, in its memory unless that is used elsewhere.
     pub fn replace_last(&mut self, sample: FlowSample) {
         self.unsettle();
         self.last = Some(placed(self.last.take(), sample));
     }
 
-    /// The same in the least memory, for a connection that is over.
+    /// The same samples in the least memory, for a connection that has ended.
     #[must_use]
     pub fn settled(&self, alike: &mut Alike) -> Self {
         let Some((first, last)) = self.first().zip(self.last.as_ref()) else {
@@ -215,14 +215,14 @@ impl Samples {
         }
     }
 
-    /// As they are while more may come.
+    /// The opposite of [`Samples::settled`]: ready for more samples.
     fn unsettle(&mut self) {
         if self.settled.is_some() {
             *self = self.iter().collect();
         }
     }
 
-    /// Forgets them. Memory of looks that nothing else keeps goes to `spare`, until it has `most`.
+    /// Drops all samples. Memory that is not used elsewhere goes to `spare`, until that has `most`.
     pub fn clear_into(&mut self, spare: &mut Vec<Arc<FlowSample>>, most: usize) {
         self.before = None;
         let whole = self.whole.drain(..).map(|whole| whole.sample);
@@ -249,7 +249,7 @@ impl Samples {
         self.len() == 0
     }
 
-    /// Memory that they take, about.
+    /// Approximate memory, in bytes.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
         let each = match self.settled {
@@ -316,7 +316,7 @@ impl Samples {
         }
     }
 
-    /// The newest, to be kept by others.
+    /// The newest, shared.
     #[must_use]
     pub fn last_shared(&self) -> Option<Arc<FlowSample>> {
         match &self.settled {
@@ -337,14 +337,14 @@ impl Samples {
     }
 
     /// Samples that differ from the previous one in a value which seldom changes, such as the state
-    /// or the source, the first among them; and the newest. Only such values are to be read: where
-    /// nothing more is to come, the others are those of another connection.
+    /// or the source, the first among them; and the newest. Read only such values: in settled
+    /// samples, the others are those of another connection.
     pub(crate) fn turns(&self) -> impl Iterator<Item = &FlowSample> {
         let whole = self.whole.iter().map(|whole| &*whole.sample);
         whole.chain(self.last.as_deref())
     }
 
-    /// Shows all of them, oldest first, those that are not whole in the same memory.
+    /// Calls `each` for all samples, oldest first, unpacking into the same memory.
     pub fn each(&self, mut take: impl FnMut(&FlowSample)) {
         let mut walk = self.walk();
         while walk.step() {
@@ -352,8 +352,8 @@ impl Samples {
         }
     }
 
-    /// Gives all of them to others, oldest first: those that are whole as they are, the rest in
-    /// memory that is taken from `spare` while there is any.
+    /// Passes all samples on, oldest first: whole ones shared, the rest in memory from `spare`
+    /// while there is any.
     pub(crate) fn share(
         &self,
         spare: &mut Vec<Arc<FlowSample>>,
@@ -365,7 +365,7 @@ impl Samples {
         }
     }
 
-    /// Gives back the one that was packed before.
+    /// Returns the one that was packed before.
     fn pack(&mut self, sample: Arc<FlowSample>) -> Option<Arc<FlowSample>> {
         if self.packed == 0 {
             self.began = sample.at;
@@ -388,7 +388,7 @@ impl Samples {
     }
 }
 
-/// A look in the memory of another one, where nothing else keeps that.
+/// A sample in the memory of another one, if that is not used elsewhere.
 #[must_use]
 pub fn placed(spare: Option<Arc<FlowSample>>, sample: FlowSample) -> Arc<FlowSample> {
     let Some(mut spare) = spare else {
@@ -434,7 +434,7 @@ impl<'s> IntoIterator for &'s Samples {
     }
 }
 
-/// Unpacks looks one after the other.
+/// Unpacks samples one after the other.
 #[derive(Clone)]
 struct Walk<'s> {
     whole: std::iter::Peekable<std::slice::Iter<'s, Whole>>,
@@ -450,7 +450,7 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// Goes on to the next look; whether there is one.
+    /// Advances to the next sample; whether there is one.
     fn step(&mut self) -> bool {
         if self.index == self.packed {
             self.shared = self.last.take();
@@ -481,13 +481,13 @@ impl<'s> Walk<'s> {
         true
     }
 
-    /// The one that was gone on to.
+    /// The present sample.
     fn newest(&self) -> &FlowSample {
         let shared = self.shared.map(|shared| &**shared);
         shared.or(self.own.as_ref()).expect("a step was taken")
     }
 
-    /// The same, for others.
+    /// The present sample, shared.
     fn share(&self, spare: &mut Vec<Arc<FlowSample>>) -> Arc<FlowSample> {
         match self.shared {
             Some(shared) => Arc::clone(shared),
@@ -496,7 +496,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// The looks at a connection, unpacked one after the other.
+/// The samples of a connection, unpacked one after the other.
 #[derive(Clone)]
 pub struct Iter<'s> {
     walk: Walk<'s>,
@@ -579,8 +579,8 @@ slots_by! {
         |number| Self::from_nanos(number.unwrap_or(0));
 }
 
-/// Which values are kept as differences, which make a look whole if they change, and which tell one
-/// connection from another: each is in one of the three lists.
+/// Which values are kept as differences, which make a sample whole if they change, and which
+/// identify the connection: each is in one of the three lists.
 macro_rules! slots {
     (changing: $($slot:ident)*; steady: $($steady:ident)*; own: $($own:ident)*;) => {
         /// The numbers of the values that are kept as differences, in their order.
@@ -589,7 +589,7 @@ macro_rules! slots {
         #[repr(u8)]
         enum Number { $($slot),* }
 
-        /// Appends what is different in `after`; false where that cannot be told in changes.
+        /// Appends what is different in `after`; false if that cannot be expressed as changes.
         fn put_changes(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
             is_of_same(before, after) && put_changes_of_any(before, after, out)
         }
@@ -599,9 +599,9 @@ macro_rules! slots {
             $(one.$own == other.$own)&&*
         }
 
-        /// The same as [`put_changes`] in all but what tells one connection from another.
+        /// As [`put_changes`], without the values that identify the connection.
         fn put_changes_of_any(before: &FlowSample, after: &FlowSample, out: &mut Vec<u8>) -> bool {
-            // Without `..`: who adds a value has to say which kind it is.
+            // Without `..`: a new field has to be assigned to a kind.
             let FlowSample { $($slot,)* $($steady,)* $($own: _,)* bbr } = after;
             if $(*$steady != before.$steady)||* {
                 return false;
@@ -620,7 +620,7 @@ macro_rules! slots {
             model
         }
 
-        /// Makes the changes that come first in `from`, and takes them away.
+        /// Applies the first changes in `from`, and removes them.
         fn take_changes(sample: &mut FlowSample, from: &mut &[u8]) {
             while let Some((changed, value)) = take(from) {
                 match changed {
@@ -659,7 +659,8 @@ const _: () = assert!(
     "each value has a number of its own"
 );
 
-/// The numbers of BBR's model, of which each look has others. False where the model comes or goes.
+/// The numbers of BBR's model, which differ in each sample. False if the model appears or
+/// disappears.
 fn put_model(before: Option<BbrState>, after: Option<BbrState>, out: &mut Vec<u8>) -> bool {
     let (Some(old), Some(new)) = (before, after) else {
         return before == after;
@@ -734,7 +735,7 @@ fn put(out: &mut Vec<u8>, number: u8, before: Option<u64>, after: Option<u64>) {
     out.push(rest as u8);
 }
 
-/// The next change of a look; `None` after the last one.
+/// The next change of a sample; `None` after the last one.
 fn take(from: &mut &[u8]) -> Option<(u8, Delta)> {
     let (&number, mut rest) = from.split_first()?;
     if number == END || number & UNKNOWN != 0 {

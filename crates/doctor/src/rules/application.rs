@@ -83,7 +83,7 @@ fn gather() -> Remedy {
     }
 }
 
-/// Records that nobody answers, each in a segment of its own: Microsoft KB 214397, case 1.
+/// Records without answers, each in a segment of its own: Microsoft KB 214397, case 1.
 ///
 /// The sender has nothing to wait for, so neither the windows nor Nagle's algorithm join them.
 pub(crate) fn unbatched_records(view: &View<'_>) -> Option<Verdict> {
@@ -257,7 +257,7 @@ fn since_data(s: &FlowSample) -> Option<(Duration, Duration)> {
 /// A handshake, a question and an answer on each connection, and nothing between them but the path.
 fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Option<Verdict> {
     let rtt = one.min_rtt()?;
-    // What takes a kernel tick only cannot be told from a program's time.
+    // A wait of only one kernel tick cannot be distinguished from a program's own time.
     if short.network < APP_SHARE || rtt < TICK * 2 {
         return None;
     }
@@ -285,8 +285,8 @@ fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Optio
     )
 }
 
-/// Questions and answers with a pause before each that is no round trip: on one connection, or on
-/// many that carry one question each.
+/// Questions and answers with a pause before each that is not a round trip: on one connection, or
+/// on many that carry one question each.
 pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
     let (timeline, side, beside) = asking_or_answering(view)?;
     if view.sender.is_none() && !view.sender_accepted() && comes_in_bursts(timeline) == Some(true) {
@@ -331,8 +331,8 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
 }
 
 /// Whether the end that opened the connection sends large blocks, and hardly anything comes back:
-/// what does acknowledges them (the windows of an ssh channel), and is no question that its program
-/// thinks about.
+/// what does come back acknowledges them (the windows of an ssh channel), and is not a request for
+/// its program.
 fn is_stream(view: &View<'_>, timeline: &Timeline) -> Option<bool> {
     let (out, back) = (
         timeline.counted(|s| s.data_segs_out)?,
@@ -662,8 +662,8 @@ pub(crate) fn program_sets_rate(view: &View<'_>) -> bool {
     sets() == Some(true)
 }
 
-/// Whether nothing leaves for longer than pacing leaves between two segments, again and again: each
-/// write leaves at once, and fills a queue for a short time.
+/// Whether nothing is sent for longer than pacing waits between two segments, repeatedly: each
+/// write is sent at once, and fills a queue for a short time.
 fn sends_in_blocks(sender: &Timeline) -> Option<bool> {
     let bound = least_pause(sender)?;
     let pauses = sender.vote(|s| Some(s.since_data_sent? >= bound))?;
@@ -691,7 +691,7 @@ mod tests {
     use super::*;
     use crate::Observation;
 
-    /// Looks each 10 ms at a capture of full segments behind a queue, of which the program has
+    /// Samples every 10 ms of a capture of full segments behind a queue, of which the program has
     /// written all, and of which none left for this many of each five looks.
     fn captured(silent: u32) -> Timeline {
         let key = FlowKey {
@@ -720,8 +720,8 @@ mod tests {
         timeline
     }
 
-    /// Looks each 10 ms at a program that only writes, of each ten of which this many see nothing
-    /// to send, this many all of it sent, and the others more than the window lets out.
+    /// Samples every 10 ms of a program that only writes, of each ten of which this many see
+    /// nothing to send, this many all of it sent, and the others more than the window lets out.
     fn writes(idle: u32, sent: u32) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
@@ -774,7 +774,7 @@ mod tests {
         assert!(!told(0), "BBR, as far as packets tell");
     }
 
-    /// Looks each 10 ms at the sender of blocks of 114 segments each 110 ms, for each of which a
+    /// Samples every 10 ms of the sender of blocks of 114 segments each 110 ms, for each of which a
     /// segment comes back after 40 ms.
     fn blocks(port: u16) -> Timeline {
         let key = FlowKey {

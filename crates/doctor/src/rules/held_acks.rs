@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    /// Looks each 10 ms at a window of 40 segments over a path of 58 ms, with losses at times, of
-    /// which each ACK is for so many segments: those of 90 ms, the median of the round trips.
+    /// Samples every 10 ms of a window of 40 segments over a path of 58 ms, with losses at times,
+    /// of which each ACK is for so many segments: those of 90 ms, the median of the round trips.
     fn sends(per_ack: u64, min_rtt_ms: u64, segments_per_loss: u64) -> Timeline {
         let mut timeline = Timeline::new();
         for look in 0..400_u64 {
@@ -245,7 +245,7 @@ mod tests {
         );
     }
 
-    /// Looks each 10 ms at a program that reads each 50 ms what came over a path of 60 ms: 28
+    /// Samples every 10 ms of a program that reads each 50 ms what came over a path of 60 ms: 28
     /// segments, a round trip after the ACK for those before, or a few in each look.
     fn receives(after_acks: bool, answers: bool) -> Timeline {
         let (mut timeline, mut unread, mut received) = (Timeline::new(), 0_u32, 0_u64);

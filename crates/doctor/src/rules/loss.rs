@@ -93,9 +93,9 @@ impl WindowCuts {
         deviation_of(&self.sizes)
     }
 
-    /// Whether the window was cut again and again, each time where it reached the same size: the
-    /// path drops at one rate. The smallest threshold that there is tells nothing of the path:
-    /// every small window is cut to it.
+    /// Whether the window was cut repeatedly, each time where it reached the same size: the path
+    /// drops at one rate. The smallest possible threshold does not describe the path: every small
+    /// window is cut to it.
     pub(crate) fn are_at_one_size(&self) -> bool {
         self.deviate_below(|_| STEADY_CUTS)
     }
@@ -381,8 +381,8 @@ pub(crate) fn has_short_round_trips(sender: &Timeline) -> bool {
     })
 }
 
-/// Packets that were only overtaken are taken for lost (RFC 4737): the congestion window is cut for
-/// nothing.
+/// Packets that were only reordered are taken for lost (RFC 4737): the congestion window is cut
+/// needlessly.
 pub(crate) fn reordering(view: &View<'_>) -> Option<Verdict> {
     let sender = view.sender?;
     if retransmissions_overtaken(view) != Some(true) {
@@ -604,7 +604,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks each 100 ms at a window, its threshold and what was retransmitted.
+    /// Samples every 100 ms of a window, its threshold and what was retransmitted.
     fn watched(looks: &[(u32, u32, u64)]) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
@@ -678,7 +678,7 @@ mod tests {
         );
     }
 
-    /// Looks each 10 ms at a flow over 40 ms that gets 8.7 Mbit/s and loses this many segments
+    /// Samples every 10 ms of a flow over 40 ms that gets 8.7 Mbit/s and loses this many segments
     /// twice a second, which cut its window from any size; once it got `best` Mbit/s.
     fn cut_by(lost: u64, best: u64, source: Source) -> Timeline {
         cut_behind(Duration::ZERO, lost, best, source)

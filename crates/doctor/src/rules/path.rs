@@ -360,8 +360,8 @@ fn unsent_backlog(view: &View<'_>) -> Option<Duration> {
     (asks && waits >= UNSENT_BACKLOG).then_some(waits)
 }
 
-/// Whether packets that were only overtaken are taken for lost so often that this cuts the window:
-/// long round trips are then those of the longer way, and no queue.
+/// Whether packets that were only reordered are taken for lost so often that this cuts the window:
+/// long round trips are then those of the longer way, not a queue.
 pub(crate) fn retransmissions_overtaken(view: &View<'_>) -> Option<bool> {
     let sender = view.sender?;
     let retransmitted = view.retransmitted_pkts()? as f64;
@@ -486,7 +486,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let sender = view.sender?;
     if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {
         let bound = QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE));
-        // One late ACK of a small window is no queue; that would lengthen all round trips.
+        // One late ACK of a small window is not a queue, which would lengthen all round trips.
         let may_be_late = has_small_window(sender) && has_short_round_trips(sender);
         if delay >= bound && !(may_be_late && falls_short(view)) && !view.acks_pause() {
             let shown = format!("{} in a queue", human::time(delay));

@@ -23,7 +23,7 @@ pub(crate) fn bufferbloat(view: &View<'_>) -> Option<Verdict> {
 
 fn seen_by_sender(view: &View<'_>, sender: &Timeline) -> Option<Verdict> {
     if view.is_bbr() {
-        // BBR drains its queue by itself; what stands there then is somebody else's.
+        // BBR drains its queue by itself; what remains is that of other flows.
         return None;
     }
     let share = sender.vote(|s| Some(is_bloated(s)? && fills_cwnd(s)?))?;
@@ -98,8 +98,8 @@ fn seen_by_receiver(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// That a queue stands all the time, which needs no cure: whoever fills it, the bottleneck is in
-/// use, and this flow has its share.
+/// A standing queue that needs no fix: whichever flow fills it, the bottleneck is in use, and this
+/// flow has its share.
 pub(super) fn standing_for_receiver(view: &View<'_>) -> Option<Draft> {
     let receiver = view.receiver?;
     if receiver.last()?.timestamps != Some(true) || !is_bulk(receiver)? {
@@ -110,7 +110,7 @@ pub(super) fn standing_for_receiver(view: &View<'_>) -> Option<Draft> {
     let least = min_rtt.saturating_add(delay);
     let is_late = |s: &FlowSample| Some(s.rcv_rtt? >= least && comes_all_the_time(s)?);
     let share = receiver.vote_of_all(is_late)?;
-    // What overtakes is late without a queue.
+    // Reordered packets are late without a queue.
     let out_of_order = receiver.counted(|s| s.out_of_order_pkts);
     let segments = receiver.counted(|s| s.data_segs_in)?;
     if out_of_order.is_some_and(|late| late as f64 > segments as f64 * STANDING_OUT_OF_ORDER) {
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
     use crate::Observation;
 
-    /// Looks each 10 ms at the receiver of 500 full segments a second over a path of 30 ms, which
-    /// measures round trips of so many milliseconds, and to which nothing came for so long.
+    /// Samples every 10 ms of the receiver of 500 full segments a second over a path of 30 ms,
+    /// which measures round trips of so many milliseconds, and to which nothing came for so long.
     fn receives(rtt_ms: u64, pause_ms: u64, segment: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),

@@ -251,7 +251,7 @@ pub(super) fn is_bbr(sender: &Timeline) -> bool {
     name.is_some_and(|name| name.starts_with("bbr"))
 }
 
-/// Whether the window shrinks and opens again and again: a prompt reader leaves it at one size.
+/// Whether the window shrinks and opens repeatedly: a prompt reader keeps it at one size.
 pub(crate) fn window_moves(sender: &Timeline) -> bool {
     let closed = window_closed(sender).is_some_and(|(share, _)| share >= CLOSED_SHARE);
     closed || window_shrinks(sender).is_some_and(|share| share >= WINDOW_SHRINKS_SHARE)
@@ -277,7 +277,7 @@ fn window_closed(sender: &Timeline) -> Option<(f64, Duration)> {
 }
 
 /// Share of the samples in which the window is 0 and was so for longer than it takes to wake a
-/// program: what has arrived fills the buffer, however small that is, and nobody reads it.
+/// program: received data fills the buffer, however small that is, and is not read.
 fn window_shut(sender: &Timeline) -> Option<f64> {
     sender.vote(|s| Some(s.snd_wnd_bytes? == 0 && s.since_ack_received? >= TICK * 2))
 }
@@ -714,7 +714,7 @@ mod tests {
         );
     }
 
-    /// Looks each 10 ms at a program that reads all there is each 40 ms. 30 segments come in the
+    /// Samples every 10 ms of a program that reads all there is each 40 ms. 30 segments come in the
     /// 10 ms behind that, or a quarter of them in each look, whatever it does.
     fn sleeps(is_held: bool) -> Timeline {
         let key = FlowKey {

@@ -1,7 +1,7 @@
 //! Cost of pauses to a flow of bursts whose window restarts after each of them.
 //!
 //! All is read from bursts that began and ended while they were watched: those at the edges of a
-//! look are seen in part, and would make the same traffic look different from look to look.
+//! look are seen in part, and would make the same traffic look different in each interval.
 
 use base::{FlowSample, Instant, Rate, Source};
 use core::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct Restarts {
     period: Duration,
     /// For how long its program works on each question first, where it is asked.
     thinks: Duration,
-    /// The other end sends between the bursts: somebody waits for each of them.
+    /// The other end sends between the bursts: it waits for each of them.
     are_answers: bool,
 }
 
@@ -80,8 +80,8 @@ impl Restarts {
         })
     }
 
-    /// An answer comes later by what the restart takes, and who asked waits for the program too. A
-    /// stream that nobody asks for loses only what its pauses cannot make good: a server that sends
+    /// An answer comes later by what the restart takes, and the client waits for the program too. A
+    /// stream without requests loses only what its pauses cannot make up for: a server that sends
     /// this many bytes a second does it in bursts, and its next burst does not wait for the end of
     /// the last.
     pub(super) fn is_worth_a_setting(&self) -> bool {

@@ -158,7 +158,7 @@ fn queues(sender: &Timeline) -> bool {
 }
 
 /// BBR keeps about two products of the path in flight, whether it needs them or not: a buffer that
-/// lets it deliver what it found the path to carry is no limit.
+/// lets it deliver the bandwidth that it found is not a limit.
 fn holds_what_bbr_wants(view: &View<'_>) -> bool {
     let enough = || {
         let bbr = view.sent(|s| s.bbr)?;

@@ -101,8 +101,8 @@ impl ShortWaits {
     }
 }
 
-/// Whether time passed between this look and the next one: when a socket ends it is looked at once
-/// more, which says nothing of shares of time. One that was closed by the program still waits for
+/// Whether time passed between this look and the next one: when a socket ends it is sampled once
+/// more, which does not measure shares of time. One that was closed by the program still waits for
 /// what it sent.
 fn is_open(sample: &FlowSample) -> bool {
     match sample.state {
@@ -112,8 +112,8 @@ fn is_open(sample: &FlowSample) -> bool {
     }
 }
 
-/// Whether it carries a question or an answer of few segments, so that it lives as long as somebody
-/// thinks.
+/// Whether it carries a question or an answer of few segments, so that it lasts as long as a user
+/// or program takes between requests.
 fn asks_little(timeline: &Timeline) -> bool {
     let segments = || {
         let out = timeline.latest(|s| s.data_segs_out)?;

@@ -1,4 +1,4 @@
-//! Small pieces that wait: Nagle's algorithm, delayed ACKs, a cork.
+//! Small segments that wait: Nagle's algorithm, delayed ACKs, a cork.
 //!
 //! RFC 896 holds a partial segment while earlier data is unacknowledged; Linux (`tcp_nagle_check`,
 //! Minshall's variant) while an earlier *small* segment is. RFC 1122 section 4.2.3.2 lets the
@@ -12,7 +12,8 @@ use super::stall_at_peer;
 use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
     CORK_TIMER, DELAYED_ACK_ON_LONG_PATHS, DELAYED_ACK_QUEUE_DELAY, DELAYED_ACKS_PER_SECOND,
-    DELAYED_OPERATIONS, FEW_OPERATIONS, LATE_WAITS_SHARE, MORE_SHARE, SERIALISED_SHARE,
+    DELAYED_OPERATIONS, FEW_OPERATIONS, LATE_WAITS_SHARE,
+    LONG_MESSAGE_SILENCE, MORE_SHARE, SERIALISED_SHARE,
     STALL_PART_SHARE, STALL_PARTS, STALL_PKTS_OUT, STALL_SHARE, STEADY_SERIALISED_SHARE, TICK,
 };
 use crate::observation::only_sends;
@@ -58,7 +59,7 @@ pub(crate) fn nagle_rtt_serialised(view: &View<'_>) -> Option<Verdict> {
     let share = of_round_trips(SERIALISED_SHARE)
         .or_else(|| stall_share(view, SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))
         .or_else(|| of_round_trips(STEADY_SERIALISED_SHARE).filter(|_| waits_in_each_part(view)))?;
-    // Without answers nobody waits: the pieces of a stream are only gathered.
+    // Without answers nothing waits: the small segments of a stream are only joined.
     if view.acks_are_late()? || sends_without_answer(view) || hardly_talks(view.sender?) {
         return None;
     }
@@ -144,8 +145,8 @@ pub(crate) fn cork_not_uncorked(view: &View<'_>) -> Option<Verdict> {
     if held < enough || pauses < CORK_PAUSES {
         return None;
     }
-    // A stream that somebody else slows down (a rate limit, a busy program) leaves its last partial
-    // segment behind each time, and nobody waits for that.
+    // A stream that is slowed down elsewhere (a rate limit, a busy program) leaves a last partial
+    // segment each time, and nothing waits for that.
     let per_pause = sender.counted(|s| s.bytes_acked)? / pauses as u64;
     if per_pause > CORK_SEGMENTS * u64::from(sender.mss_bytes()?) {
         return None;
@@ -203,9 +204,15 @@ fn stall_share_where(
     if view.sent(|s| s.nodelay) == Some(true) || view.sent(|s| s.cork) == Some(true) {
         return None;
     }
+    let may_be_long = ends_long_messages(sender);
     let share = sender.vote(|s| {
         let mss = u64::from(s.snd_mss_bytes?);
-        let waits_for_ack = (1..=STALL_PKTS_OUT).contains(&s.unacked_pkts?);
+        let is_out = match s.unacked_pkts? {
+            0 => false,
+            1..=STALL_PKTS_OUT => true,
+            _ => may_be_long && follows_an_answer(s),
+        };
+        let waits_for_ack = is_out && !hears_since_it_sent(s);
         let has_cwnd = cwnd_room_pkts(s).is_none_or(|room| room >= 1);
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
         // A flow held by its send buffer ends in a partial segment too.
@@ -213,6 +220,32 @@ fn stall_share_where(
         Some(is_partial(s)? && waits_for_ack && has_room && meant(s))
     })?;
     (share >= enough).then_some(share)
+}
+
+/// Whether data has come since something was sent last: the other end goes on with what it has, and
+/// does not wait for the piece, such as a request behind many others.
+fn hears_since_it_sent(sample: &FlowSample) -> bool {
+    sample.since_data_received < sample.since_data_sent && sample.since_data_received.is_some()
+}
+
+/// Whether what was sent last followed at once on what was received last.
+fn follows_an_answer(sample: &FlowSample) -> bool {
+    let answer = sample.since_data_received.zip(sample.since_data_sent);
+    answer.is_some_and(|(received, sent)| received >= sent && received <= sent + TICK * 2)
+}
+
+/// Whether the pieces that wait behind many packets are the ends of long messages, each sent at
+/// once when an answer has come: for half a round trip and more nothing else is sent. A stream,
+/// whose pieces are only gathered, goes on meanwhile.
+fn ends_long_messages(sender: &Timeline) -> bool {
+    let silent = || {
+        let half = (sender.min_rtt()? / 2).max(TICK);
+        sender.vote(|s| {
+            let waits = is_partial(s)? && s.unacked_pkts? > STALL_PKTS_OUT;
+            (waits && follows_an_answer(s)).then_some(s.since_data_sent? >= half)
+        })
+    };
+    silent().is_some_and(|share| share >= LONG_MESSAGE_SILENCE)
 }
 
 /// Of the samples in which a piece waits, the share in which it has for longer than an ACK takes

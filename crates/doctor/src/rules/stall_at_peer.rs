@@ -35,7 +35,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// `None` where messages do not come in a steady number of small pieces, each answered by one.
+    /// `None` if messages do not come in a steady number of small segments, each answered by one.
     fn read(timeline: &Timeline) -> Option<Self> {
         let arrived = timeline.counted(|s| s.data_segs_in)?;
         let answers = timeline.counted(|s| s.data_segs_out)?.max(1);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// Requests of three segments over 4 ms, each answered in two pieces, of which the second comes
-    /// `apart` ms after the first; `thinks` ms later the next request leaves. Looks each 8 ms.
+    /// `apart` ms after the first; `thinks` ms later the next request leaves. Samples every 8 ms.
     fn long_requests(apart: u64, thinks: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),

@@ -256,8 +256,8 @@ impl Start {
         self.min_rtt.saturating_add(at_best)
     }
 
-    /// What a first window of so many segments saves of the time with data in flight, of which the
-    /// handshake is no part.
+    /// What a first window of so many segments saves of the time with data in flight, without the
+    /// handshake.
     fn saved_by(&self, window: u64) -> Duration {
         let rounds = |first: u64| doublings(self.bytes / self.mss.max(1), first);
         self.min_rtt * rounds(self.first).saturating_sub(rounds(window))
@@ -272,7 +272,7 @@ impl Start {
 /// this young is wholly inside the observed time, so its counters need no difference.
 fn start(timeline: &Timeline) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
-    // What follows the last byte, closing above all, is no part of the transfer; a FIN that is
+    // What follows the last byte, mostly closing, is not part of the transfer; a FIN that is
     // acknowledged counts as a byte.
     let reaches = |offset: u64| offset.saturating_add(1) >= bytes;
     // From the end: most connections are long, which shows there at once.

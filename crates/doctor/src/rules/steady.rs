@@ -127,7 +127,7 @@ pub(crate) fn to_same_host<'v>(
 }
 
 /// Whether packets alone were seen, full ones that arrive at one rate, while round trips are longer
-/// in one of about eight, again and again: BBR sends a quarter more for a round trip of eight
+/// in one of about eight, repeatedly: BBR sends a quarter more for a round trip of eight
 /// (`bbr_pacing_gain`), and that waits in a queue. It shows behind the bottleneck, where all
 /// packets come at its rate, however they were sent.
 pub(crate) fn round_trips_probe(view: &View<'_>) -> bool {
@@ -275,7 +275,7 @@ pub(crate) fn windows_of_losses(view: &View<'_>) -> Option<(usize, f64)> {
         .then(|| (count, shares.iter().sum::<f64>() / count as f64))
 }
 
-/// Whether losses come in the largest windows only, so often that it is no chance.
+/// Whether losses come in the largest windows only, too often to be chance.
 pub(crate) fn drops_large_windows(view: &View<'_>) -> Option<(usize, f64)> {
     windows_of_losses(view).filter(|(count, share)| *share >= by_chance(*count, LARGE_WINDOWS))
 }
@@ -399,8 +399,8 @@ fn losses(sender: &Timeline) -> Vec<Instant> {
 }
 
 /// Whether packets alone were seen, and arrive at one rate, as they do behind a queue, or from a
-/// sender that paces them: then it is no sign of a policer that losses come at one rate. Those of a
-/// policer cut a window, again and again.
+/// sender that paces them: then losses at one rate do not show a policer. Those of a policer cut a
+/// window repeatedly.
 pub(crate) fn arrives_steadily(sender: &Timeline) -> bool {
     let is_capture = sender.last().is_some_and(|s| s.source == Source::Capture);
     is_capture && arrivals_spread(sender).is_some_and(|spread| spread <= ONE_RATE_SPREAD)

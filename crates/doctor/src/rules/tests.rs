@@ -153,6 +153,36 @@ fn a_late_ack_of_the_last_segment_is_told_from_a_round_trip() {
     }
 }
 
+/// Requests behind many others are held, and answers to these come meanwhile.
+#[test]
+fn a_piece_that_nobody_waits_for_is_no_stall() {
+    let mut scene = named("nagle, quick ACKs");
+    for (received, stalls) in [(9, true), (3, false)] {
+        scene.local = edited(&scene.local, |s| {
+            s.since_data_sent = Some(core::time::Duration::from_millis(8));
+            s.since_data_received = Some(core::time::Duration::from_millis(received));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-rtt-serialised");
+        assert_eq!(found, stalls, "the last data came {received} ms ago");
+    }
+}
+
+/// Twenty kilobytes and their length, which are written apart, are fifteen segments.
+#[test]
+fn the_end_of_a_long_message_waits_as_that_of_a_short_one() {
+    let mut scene = named("nagle, quick ACKs");
+    for (most, answer, stalls) in [(12, 0, true), (12, 100, false), (5, 0, false)] {
+        scene.local = edited(&scene.local, |s| {
+            let sent = s.at.as_nanos() / 1_000_000 * 7 % most;
+            (s.unacked_pkts, s.cwnd_pkts) = (Some(14), Some(28));
+            s.since_data_sent = Some(core::time::Duration::from_millis(sent));
+            s.since_data_received = Some(core::time::Duration::from_millis(sent + answer));
+        });
+        let found = ids(&report(&scene)).contains(&"nagle-rtt-serialised");
+        assert_eq!(found, stalls, "{most} ms, answered {answer} ms before");
+    }
+}
+
 /// Two segments in four seconds, of which one waited for the ACK of the other.
 #[test]
 fn a_control_connection_loses_no_time_to_speak_of() {
@@ -275,25 +305,27 @@ fn verdicts_are_complete() {
     }
 }
 
+/// What the main verdict on a scene proposes: side, knob, value, and when it takes effect.
+fn check_proposals(name: &str, expected: &[(Side, &str, &str, Live)]) {
+    let report = report(&named(name));
+    let main = report.main().expect("a verdict");
+    let found: Vec<_> = main
+        .proposals
+        .iter()
+        .map(|p| (p.side, p.knob.name, p.to.to_string(), p.live))
+        .collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(side, knob, to, live)| (*side, *knob, to.to_string(), *live))
+        .collect();
+    assert_eq!(found, expected, "{name}");
+}
+
 #[test]
-// tidy: long because it is a table with a row per signature.
-fn proposals_name_side_knob_value_and_time() {
-    let check = |name: &str, expected: &[(Side, &str, &str, Live)]| {
-        let report = report(&named(name));
-        let main = report.main().expect("a verdict");
-        let found: Vec<_> = main
-            .proposals
-            .iter()
-            .map(|p| (p.side, p.knob.name, p.to.to_string(), p.live))
-            .collect();
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(side, knob, to, live)| (*side, *knob, to.to_string(), *live))
-            .collect();
-        assert_eq!(found, expected, "{name}");
-    };
+fn proposals_for_small_writes_and_the_receive_buffer() {
     use Live::{Now, Reconnect, Restart};
     use Side::{Local, Remote};
+    let check = check_proposals;
     check(
         "nagle x delayed ACK",
         &[
@@ -325,6 +357,13 @@ fn proposals_name_side_knob_value_and_time() {
         &[(Local, "net.ipv4.tcp_window_scaling", "on", Reconnect)],
     );
     check("slow reader", &[]);
+}
+
+#[test]
+fn proposals_for_the_send_buffer_and_the_path() {
+    use Live::{Now, Reconnect};
+    use Side::{Local, Remote};
+    let check = check_proposals;
     check("sndbuf 32768", &[(Local, "buf_lock", "0", Now)]);
     check("sndbuf 0", &[(Local, "buf_lock", "0", Now)]);
     check(
@@ -445,16 +484,17 @@ fn answers_behind_a_backlog_are_told_of() {
     check(5, 100_000, false);
 }
 
-/// Conflict rules, each on a signature that fits two diagnoses.
+/// A signature that fits two diagnoses gets these verdicts.
+fn check_conflict(name: &str, edit: fn(&mut Scene), expected: &[&str]) {
+    let mut scene = named(name);
+    edit(&mut scene);
+    let report = report(&scene);
+    assert_eq!(ids(&report), expected, "{name} {:?}", report.unknown);
+}
+
 #[test]
-// tidy: long because it is a table of conflicts.
-fn conflicts_are_decided() {
-    let check = |name: &str, edit: fn(&mut Scene), expected: &[&str]| {
-        let mut scene = named(name);
-        edit(&mut scene);
-        let report = report(&scene);
-        assert_eq!(ids(&report), expected, "{name} {:?}", report.unknown);
-    };
+fn conflicts_of_stalls_windows_and_buffers_are_decided() {
+    let check = check_conflict;
     // A stall beats what `app_limited` says, and the send buffer.
     check(
         "nagle x delayed ACK",
@@ -501,6 +541,11 @@ fn conflicts_are_decided() {
         },
         &["path-full"],
     );
+}
+
+#[test]
+fn conflicts_of_losses_and_queues_are_decided() {
+    let check = check_conflict;
     // Retransmissions that came back as D-SACK void the loss verdict.
     check(
         "loss, CUBIC",
@@ -531,7 +576,7 @@ fn conflicts_are_decided() {
         },
         &["path-full"],
     );
-    // Round trips over a longer way are no queue where packets only overtake each other.
+    // Round trips over a longer way are not a queue if packets are only reordered.
     check(
         "loss, CUBIC",
         |scene| {
@@ -544,7 +589,7 @@ fn conflicts_are_decided() {
         },
         &["reordering"],
     );
-    // Bufferbloat is no limit: the path stands behind it.
+    // Bufferbloat is not a limit: the path is.
     check("DSL, CUBIC", |_| (), &["bufferbloat", "path-full"]);
     // A locked buffer on a path that is full anyway.
     check(

@@ -18,7 +18,7 @@ pub(crate) const MIN_INTERVAL: Duration = Duration::from_millis(1000);
 pub(crate) const INTERVAL_SLACK: f64 = 0.8;
 /// A flow should be seen for this many round trips; a verdict from less time is less sure.
 pub(crate) const ROUND_TRIPS_WANTED: u32 = 20;
-/// A vote of fewer samples is no vote.
+/// Least samples for a vote.
 pub(crate) const MIN_VOTES: usize = 5;
 /// Shorter pauses do not split an interval into bursts: Linux resets the window after an idle time
 /// above the timeout, which is at least 200 ms.
@@ -64,9 +64,12 @@ pub(crate) const DELAYED_ACK_TICKS: u32 = 2;
 pub(crate) const MOST_PIECES: u64 = 8;
 /// More packets out are a stream that Nagle merely coalesces (a paced writer had 34), not a stall.
 pub(crate) const STALL_PKTS_OUT: u32 = 4;
+/// ... unless nothing else is sent for half a round trip. A piece that waits for a whole one shows
+/// that in a half of the looks, which come with the error of a kernel tick.
+pub(crate) const LONG_MESSAGE_SILENCE: f64 = 0.35;
 /// Delayed ACKs per second at the receiver that confirm a stall (25 at 40 ms, 5 at 200 ms).
 pub(crate) const DELAYED_ACKS_PER_SECOND: f64 = 4.0;
-/// Data waits with nothing out: only a cork does that for a third of the time.
+/// Data waits with nothing in flight: only a cork does that for a third of the time.
 pub(crate) const CORK_SHARE: f64 = 0.3;
 /// ... and where the option is off, a mark of the last write (`MSG_MORE`) for most of it.
 pub(crate) const MORE_SHARE: f64 = 0.6;
@@ -152,7 +155,7 @@ pub(crate) const WINDOW_QUEUE_DELAY: Duration = Duration::from_millis(2);
 /// ... with this many segments out: fewer wait for delayed ACKs.
 pub(crate) const WINDOW_QUEUE_SEGMENTS: f64 = 8.0;
 /// ... where ACKs come one after the other, as a queue lets segments out: in this share of the
-/// samples the last one is no older than the time that the rate gives this many segments.
+/// samples the last one is not older than the time that the rate gives this many segments.
 pub(crate) const ACKS_STEADY_SHARE: f64 = 0.6;
 /// One ACK for every other segment, and twice the time for jitter.
 pub(crate) const ACKS_STEADY_SEGMENTS: u64 = 4;
@@ -200,7 +203,7 @@ pub(crate) const SPARSE_ACKS_WINDOW: u32 = 16;
 pub(crate) const SPARSE_ACKS_DELAY: Duration = Duration::from_millis(15);
 /// Where each such ACK is for all that is in flight, of this many segments, a reader that sleeps
 /// shows in smaller windows too: for 8 a prompt one sends four ACKs. (A queue of 15 packets on the
-/// path cuts the window of whoever meets such a reader to 9 to 17 segments.)
+/// path limits the window of a sender to such a reader to 9 to 17 segments.)
 pub(crate) const ACKED_AT_ONCE_WINDOW: u32 = 8;
 /// A late ACK is one of the timer where it is for this share of what is in flight, or more.
 pub(crate) const ACKED_AT_ONCE: f64 = 0.8;
@@ -258,14 +261,14 @@ pub(crate) const CPU_SHARE: f64 = 0.8;
 pub(crate) const SMALL_SEGMENT: f64 = 0.6;
 /// Fewer segments per second do not fill a core.
 pub(crate) const MANY_SEGMENTS_PER_SECOND: f64 = 2000.0;
-/// This many small segments per second fill a core whoever counts its time (a writer of 16 bytes
-/// with `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both cores).
+/// This many small segments per second fill a core whichever process is charged (a writer of 16
+/// bytes with `TCP_NODELAY` sent 70 000 per second while the path's emulator had most of both
+/// cores).
 pub(crate) const FLOOD_SEGMENTS_PER_SECOND: f64 = 20_000.0;
 /// Segments below this share of the MSS are single records: at least four would have fitted.
 pub(crate) const RECORD_SEGMENT: f64 = 0.25;
 /// From this many records per second on, a wait of some milliseconds joins several; fewer are
-/// joined only at the price of a delay that somebody may notice (a game at 60 per second,
-/// keystrokes).
+/// joined only at the price of a noticeable delay (a game at 60 per second, keystrokes).
 pub(crate) const MANY_RECORDS_PER_SECOND: f64 = 1000.0;
 /// Bytes of a block of records: "a little smaller than 8 K" (seed: Winsock, suggestion 1).
 pub(crate) const RECORD_BLOCK_BYTES: f64 = 8000.0;
@@ -305,7 +308,8 @@ pub(crate) const RESTART_COST: f64 = 0.15;
 pub(crate) const RESTART_COST_OF_STREAM: f64 = 0.1;
 /// ... nor one that costs less than this.
 pub(crate) const RESTART_TIME: Duration = Duration::from_millis(10);
-/// Over less time, what is acknowledged comes at the pace of whoever merged it (two looks, mostly).
+/// Over less time, acknowledgments come at the pace at which they were merged (two samples,
+/// mostly).
 pub(crate) const TRAIN_TIME: Duration = Duration::from_millis(8);
 /// Initial window of Linux and RFC 6928, in segments.
 pub(crate) const INITIAL_WINDOW_PKTS: u64 = 10;
@@ -373,7 +377,7 @@ pub(crate) const BLOAT_DELAY: Duration = Duration::from_millis(120);
 pub(crate) const BLOAT_RTTS: u32 = 2;
 /// Share of samples with that delay.
 pub(crate) const BLOAT_SHARE: f64 = 0.5;
-/// Data comes all the time if the last of it is no older than this part of a round trip.
+/// Data arrives continuously if the last of it is not older than this part of a round trip.
 pub(crate) const STEADY_PART: u32 = 4;
 /// And in bulk if so many segments come in each round trip, and for each that is sent back.
 pub(crate) const BULK_SEGMENTS: u64 = 5;
@@ -416,8 +420,8 @@ pub(crate) const FULL_BUSY: f64 = 0.8;
 pub(crate) const QUEUE_SHARE: f64 = 0.1;
 /// ... and by this much: less is scheduling.
 pub(crate) const QUEUE_DELAY: Duration = Duration::from_micros(500);
-/// A short queue shows in round trips that are longer where the congestion window is larger: the
-/// correlation of the two from which on it is no chance.
+/// A short queue shows in round trips that are longer where the congestion window is larger: least
+/// correlation of the two that is not chance.
 pub(crate) const QUEUE_CORRELATION: f64 = 0.5;
 /// ... where the longest are longer than the shortest by this share of them.
 pub(crate) const QUEUE_SPREAD: f64 = 0.02;
@@ -434,7 +438,7 @@ pub(crate) const QUESTIONS_PER_SECOND: f64 = 1.0;
 /// A pause after which a box on the path may have forgotten the connection; the shortest timeouts
 /// of NATs and firewalls are half a minute, and shorter ones are set by hand.
 pub(crate) const IDLE_BEFORE_CUT: Duration = Duration::from_secs(5);
-/// A connection that sends this share again although packets were only overtaken is slowed down by
+/// A connection that retransmits this share although packets were only reordered is slowed down by
 /// that (measured: 7 % where every second packet is 60 ms late, and 6 of 100 Mbit/s; 0.1 % where
 /// three of ten are 30 ms late, and the path is full).
 pub(crate) const OVERTAKEN_RETRANSMISSIONS: f64 = 0.01;

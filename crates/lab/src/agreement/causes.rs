@@ -5,7 +5,7 @@
 
 use core::ops::RangeInclusive;
 
-use super::{Agreement, ERROR_TO_EXPLAIN, Ground, agreement_label, counted};
+use super::{Agreement, ERROR_TO_EXPLAIN, StackMode, agreement_label, counted};
 use crate::outcome::Outcome;
 use crate::scenario::{Cell, Metric};
 use crate::stats;
@@ -17,7 +17,7 @@ struct Cause {
     /// `None`: of any.
     metric: Option<Metric>,
     /// `None`: on either.
-    ground: Option<Ground>,
+    ground: Option<StackMode>,
     /// How far off it explains; what is farther off has another cause.
     off: Off,
     why: &'static str,
@@ -38,7 +38,7 @@ enum Off {
 }
 
 /// The longest wait for a processor that is taken for usual, in microseconds: a tick of a kernel
-/// with 250 Hz, with which whoever runs is made to share.
+/// with 250 Hz, after which a running process is preempted.
 const TURN_US: f64 = 4_000.0;
 /// A delayed ACK, in microseconds: 40 ms, and the tick in which its timer fires.
 const DELAYED_ACK_US: f64 = 44_000.0;
@@ -67,7 +67,7 @@ const MEAN: &str = "goodput of operations that follow each other is their mean, 
 const fn cause(
     cell: &'static str,
     metric: Metric,
-    ground: Option<Ground>,
+    ground: Option<StackMode>,
     off: Off,
     why: &'static str,
 ) -> Cause {
@@ -90,8 +90,8 @@ const fn farther(cell: &'static str) -> Cause {
     cause(cell, P50, PACKETS, Off::By(0.0..=FARTHER_US), FARTHER)
 }
 
-const VIRTUAL: Option<Ground> = Some(Ground::VirtualTime);
-const PACKETS: Option<Ground> = Some(Ground::RealPackets);
+const VIRTUAL: Option<StackMode> = Some(StackMode::VirtualTime);
+const PACKETS: Option<StackMode> = Some(StackMode::RealPackets);
 
 const CAUSES: &[Cause] = &[
     shared("bulk/dc-10g"),
@@ -180,7 +180,7 @@ const CAUSES: &[Cause] = &[
 pub fn known_cause(
     cell: &Cell,
     metric: Metric,
-    ground: Ground,
+    ground: StackMode,
     found: &Agreement,
     kernel_runs: &[Outcome],
 ) -> Option<&'static str> {
@@ -272,7 +272,7 @@ mod tests {
     fn check_off(
         label: &str,
         metric: Metric,
-        ground: Ground,
+        ground: StackMode,
         (median, kernel_median): (f64, f64),
         expected: Option<&str>,
     ) {
@@ -310,7 +310,7 @@ mod tests {
         let check = |label, metric, ground, expected| {
             check_off(label, metric, ground, (800.0, 1_000.0), expected);
         };
-        let (virtual_time, packets) = (Ground::VirtualTime, Ground::RealPackets);
+        let (virtual_time, packets) = (StackMode::VirtualTime, StackMode::RealPackets);
         let (p50, p99) = (Metric::ResponseP50Us, Metric::ResponseP99Us);
         let farther = (1_100.0, 980.0);
         check_off("request/lan", p50, packets, farther, None);
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_cause_has_a_direction_and_a_bound() {
-        let (virtual_time, packets) = (Ground::VirtualTime, Ground::RealPackets);
+        let (virtual_time, packets) = (StackMode::VirtualTime, StackMode::RealPackets);
         let p50 = Metric::ResponseP50Us;
         let rate = Metric::GoodputBps;
         let tens = |medians, ground, expected| {
@@ -392,7 +392,7 @@ mod tests {
             known_cause(
                 cell,
                 Metric::GoodputBps,
-                Ground::VirtualTime,
+                StackMode::VirtualTime,
                 &found,
                 &kernel,
             )

@@ -76,8 +76,8 @@ impl HostCosts {
         }
     }
 
-    /// The same where nothing lies between two hosts of one machine (loopback, veth): whoever sends
-    /// a packet takes it in for the other as well, within its call (`loopback_xmit`, `netif_rx`).
+    /// The same where nothing lies between two hosts of one machine (loopback, veth): the sender of
+    /// a packet processes its reception as well, within its call (`loopback_xmit`, `netif_rx`).
     #[must_use]
     pub fn on_one_machine(self) -> Self {
         Self {

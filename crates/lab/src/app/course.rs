@@ -1,5 +1,5 @@
-//! Observation of a run in progress: how its flow goes, and what its sender counts in the time that
-//! counts.
+//! Observation of a run in progress: the course of its flow, and its sender's counters in the
+//! measured time.
 //!
 //! It only looks, a bounded number of times, and between its looks costs a comparison.
 
@@ -148,7 +148,7 @@ impl Course {
     fn record(&mut self, now: Instant, scene: &Scene<'_>, is_begun: bool) {
         let sockets = scene.program.sockets();
         let samples = sockets.filter_map(|id| scene.host.sample(now, id));
-        // One that only receives has a window that says nothing.
+        // The congestion window of an end that only receives has no meaning.
         let sending = samples.filter(|sample| sample.data_segs_out != Some(0));
         let look = FlowLook {
             received_bytes: scene.received_bytes,

@@ -35,7 +35,7 @@ pub(super) struct Flow {
     pub(super) outstanding: usize,
     /// Most bytes per write.
     pub(super) piece_max: u64,
-    /// A sender that nobody stops ends here.
+    /// A sender without an end stops here.
     deadline: Option<Instant>,
     amount: Amount,
     counted_bytes: u64,

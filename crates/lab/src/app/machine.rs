@@ -1,5 +1,5 @@
-//! A host with our stack to be, on every engine that has one: what the knobs of a trial make of its
-//! profile, and of the program that runs on it.
+//! Builds a host with our stack, for every engine that has one, from its profile and the knobs of a
+//! trial, with the program that runs on it.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

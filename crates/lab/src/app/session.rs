@@ -1,4 +1,4 @@
-//! One end of one run: when it counts, when it ends, and what it counted.
+//! One end of one run: when measuring begins and ends, and its counters.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::course::MeasuredSpan;
 use crate::outcome::{ResponseMicros, STALL_US};
 
-/// Time that flows have after the end to finish what is under way; then they are cut off.
+/// Time that flows have after the end to finish operations in progress; then they are cut off.
 const GRACE: Duration = Duration::from_secs(1);
 /// Response times are kept to three digits up to this value; longer ones count as this long.
 const LONGEST_RESPONSE_NS: u64 = 600_000_000_000;
@@ -130,7 +130,7 @@ pub(super) struct Session {
     schedule: Schedule,
     /// See [`Session::measured_span`].
     measured: Option<MeasuredSpan>,
-    /// Flows under way.
+    /// Running flows.
     open: usize,
     /// When the last flow ended.
     idle_since: Option<Instant>,
@@ -225,12 +225,12 @@ impl Session {
         self.is_measuring(now) && self.planned_end().is_none_or(|end| now < end)
     }
 
-    /// Whether a connection that breaks now is no failure.
+    /// Whether a connection may break now without being a failure.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.is_stopping() || self.planned_end().is_some_and(|end| now >= end)
     }
 
-    /// Whether no flow is under way.
+    /// Whether no flow is running.
     pub(super) const fn is_idle(&self) -> bool {
         self.open == 0
     }

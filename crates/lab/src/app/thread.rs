@@ -16,8 +16,8 @@ use super::script::{Done, Next, Order, Scene, Script};
 use super::session::Session;
 use crate::workload::{UNACKED_LOOK, unacked_room};
 
-/// Time from look to look of a thread that waits until all is acknowledged: programs ask the system
-/// (`SIOCOUTQ`), which tells nobody.
+/// Polling interval of a thread that waits until all is acknowledged: programs ask the system
+/// (`SIOCOUTQ`), which does not notify.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// One thread with its connections.
@@ -58,7 +58,7 @@ enum State {
 struct Part {
     /// Bytes read so far.
     read: u64,
-    /// Bytes that the write under way still has to hand over.
+    /// Bytes that the write in progress still has to hand over.
     piece: u64,
 }
 
@@ -481,7 +481,7 @@ fn read(flow: &mut Flow, id: SocketId, order: Order, part: Part, env: &mut Env<'
             _ => Call::Returned(Done::default(), 0),
         };
     }
-    // Commands are single bytes; of the rest, nobody has touched the memory yet.
+    // Commands are single bytes; the memory of the rest was not touched yet.
     let first = (got == 1).then(|| payload.chunks()[0][0]);
     if flow.read == 0 && wanted == 1 && first.is_some_and(pattern::asks_to_send) {
         // No payload: the client says what this connection is for.

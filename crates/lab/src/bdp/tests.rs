@@ -207,7 +207,8 @@ fn proposals_are_values_that_the_settings_take() {
                 other => panic!("{other:?}"),
             }
         }
-        // Whoever follows them is told no more, and this many connections fill the path.
+        // Once they are followed there are no more proposals, and this many connections fill the
+        // path.
         let after = path.rows(&changed);
         assert!(after.iter().all(|row| row.standing != Standing::Below));
         let Reach { send, receive } = path.reach(&changed);

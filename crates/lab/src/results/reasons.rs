@@ -13,7 +13,7 @@ const CAUSE_CHARS_MAX: usize = 200;
 /// Stands for the others.
 const OTHER_CAUSE: &str = "another cause, which the line of the run has";
 
-/// Why runs of a cell do not count.
+/// Why runs of a cell are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// In words.

@@ -115,12 +115,12 @@ impl Record {
 
     /// Usability of its numbers.
     #[must_use]
-    pub fn worth(&self) -> Worth {
+    pub fn worth(&self) -> Usability {
         match (self.outcome.is_usable(), &self.at) {
-            (true, _) => Worth::Usable,
+            (true, _) => Usability::Usable,
             // Only runs in real time have a date.
-            (false, Some(_)) => Worth::Retry,
-            (false, None) => Worth::Never,
+            (false, Some(_)) => Usability::Retry,
+            (false, None) => Usability::Never,
         }
     }
 
@@ -165,17 +165,17 @@ impl Record {
 
 /// Usability of a run's numbers; of several records of one run the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Worth {
-    /// They do not count, and the next try may give better ones: it was run in real time.
+pub enum Usability {
+    /// They are invalid, and another try may give valid ones: it was run in real time.
     Retry,
-    /// They do not count and never will: in virtual time a run is the same each time.
+    /// They are invalid and stay so: in virtual time a run is the same each time.
     Never,
-    /// They count.
+    /// They are valid.
     Usable,
 }
 
-impl Worth {
-    /// Whether two records of one run, of which one is worth this, should say the same.
+impl Usability {
+    /// Whether two records of one run, with this usability and `other`, must agree.
     #[must_use]
     pub fn repeats(self, other: Self) -> bool {
         self != Self::Retry && other != Self::Retry
@@ -195,7 +195,7 @@ pub enum Line {
 /// Reads a line with its end, as `read_line` of a reader gives it; only the last has none.
 ///
 /// # Errors
-/// One sentence, where it is no result although it was written to its end.
+/// One sentence, if it is not a result although it was written to its end.
 pub fn read_line(line: &str) -> Result<Line, String> {
     let Some(text) = line.strip_suffix('\n') else {
         return Ok(Line::Torn);

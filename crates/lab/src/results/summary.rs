@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::reasons::{Reason, Reasons};
-use super::record::{Record, RunId, Worth};
+use super::record::{Record, RunId, Usability};
 use crate::scenario::Metric;
 use crate::stats;
 
@@ -20,7 +20,7 @@ const METRICS: [Metric; 4] = [
 /// The numbers of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    worth: Worth,
+    worth: Usability,
     values: [Option<f64>; METRICS.len()],
     dropped_segments: u64,
     /// Digest of the whole record.
@@ -82,7 +82,7 @@ pub struct CellSummary {
     pub runs: usize,
     /// Of these, usable.
     pub usable: usize,
-    /// Why the others do not count.
+    /// Why the others are invalid.
     pub unusable: Vec<Reason>,
     /// Payload per second.
     pub goodput_bps: Option<Figure>,
@@ -176,7 +176,7 @@ impl Runs<'_> {
         self.measured
             .iter()
             .copied()
-            .filter(|measured| measured.worth == Worth::Usable)
+            .filter(|measured| measured.worth == Usability::Usable)
     }
 
     fn values(&self, metric: usize) -> Vec<f64> {

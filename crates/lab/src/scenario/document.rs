@@ -7,7 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::read::{Entry, Keys, LineColumn, Problem, ProblemKind, TABLES, number, unknown};
 use super::{
-    Axis, CELLS_MAX, DIAGNOSTICS_MAX, Occasion, ProbeSpec, RUNS_MAX, Scenario, Variant, Vocabulary,
+    Axis, CELLS_MAX, DIAGNOSTICS_MAX, OverrideCondition, ProbeSpec, RUNS_MAX, Scenario, Variant,
+    Vocabulary,
 };
 
 /// Most variants, and most claims.
@@ -144,7 +145,7 @@ impl ParseState<'_> {
             ("published", DeValue::Array(_)) => (),
             ("on", _) => scenario.overrides.extend(self.on(value, false)),
             ("quick", _) => {
-                let overrides = self.overrides(Occasion::Quick, value, false);
+                let overrides = self.overrides(OverrideCondition::Quick, value, false);
                 scenario.overrides.push(overrides);
             }
             (word, _) => {
@@ -196,7 +197,7 @@ impl ParseState<'_> {
         }
     }
 
-    /// A value that is no table and no list, as text.
+    /// A value that is neither a table nor a list, as text.
     pub(super) fn scalar(&mut self, path: &str, key: &Key<'_>, value: &Value<'_>) -> Option<Entry> {
         let (place, key_place) = (self.lines.at(value), self.lines.of(key));
         let text = match value.get_ref() {
@@ -273,7 +274,7 @@ impl ParseState<'_> {
                 }
                 "on" => variant.overrides.extend(self.on(value, true)),
                 "quick" => {
-                    let overrides = self.overrides(Occasion::Quick, value, true);
+                    let overrides = self.overrides(OverrideCondition::Quick, value, true);
                     variant.overrides.push(overrides);
                 }
                 word if TABLES.contains(&word) || word == "seed" => {

@@ -54,7 +54,7 @@ pub struct Published {
     pub value: f64,
     /// The value as printed in the publication.
     pub text: String,
-    /// Whether a parameter of the file was fitted on this number, so that it is no prediction.
+    /// Whether a parameter of the file was fitted on this number, so that it is not a prediction.
     pub fitted: bool,
 }
 

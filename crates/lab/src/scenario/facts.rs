@@ -1,5 +1,5 @@
-//! The tables of a scenario that are no settings: claims, published numbers, what makes it an
-//! experiment, and settings that count only on an occasion.
+//! The tables of a scenario that are not settings: claims, published numbers, what makes it an
+//! experiment, and overrides.
 
 use toml::de::{DeTable, DeValue};
 
@@ -8,7 +8,7 @@ use super::expect::CostsOf;
 use super::experiment::{Class, Experiment, Published};
 use super::metric::{Metric, parse_number};
 use super::read::{Entry, LineColumn, TABLES, number, one_of, unknown};
-use super::{Expectation, Keys, Occasion, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
+use super::{Expectation, Keys, OverrideCondition, Overrides, ProbeSpec, RUNS_MAX, Vocabulary};
 use crate::engine::EngineName;
 
 const CLAIM: [&str; 8] = [
@@ -65,8 +65,8 @@ impl ParseState<'_> {
         self.read(&kind, "probe.kind", |text| one_of(text, &known))
     }
 
-    /// The metric of a claim or of a published number; `None` where it is wrong, or where nobody
-    /// knows of which probe it is a figure.
+    /// The metric of a claim or of a published number; `None` if it is wrong, or if its probe is
+    /// unknown.
     fn metric(&mut self, entry: &Entry, probe: Option<ProbeSpec>) -> Option<Metric> {
         if self.probe_is_unknown {
             return None;
@@ -265,7 +265,9 @@ impl ParseState<'_> {
         let mut all = Vec::new();
         for (key, value) in table {
             match key.get_ref().parse::<EngineName>() {
-                Ok(engine) => all.push(self.overrides(Occasion::On(engine), value, of_variant)),
+                Ok(engine) => {
+                    all.push(self.overrides(OverrideCondition::On(engine), value, of_variant));
+                }
                 Err(error) => self.complain(self.lines.of(key), format!("on: {error}")),
             }
         }
@@ -276,7 +278,7 @@ impl ParseState<'_> {
     /// of runs, the sweep, and in `[quick]` the engines.
     pub(super) fn overrides(
         &mut self,
-        when: Occasion,
+        when: OverrideCondition,
         value: &Value<'_>,
         of_variant: bool,
     ) -> Overrides {
@@ -302,7 +304,7 @@ impl ParseState<'_> {
                         .and_then(|runs| self.read(&runs, "runs", |t| number(t, 1, RUNS_MAX)))
                         .and_then(|runs| u32::try_from(runs).ok());
                 }
-                ("engines", _) if !of_variant && when == Occasion::Quick => {
+                ("engines", _) if !of_variant && when == OverrideCondition::Quick => {
                     let engines = self.scalar("engines", key, value);
                     overrides.engines = self.engines(engines.as_ref());
                 }

@@ -165,7 +165,7 @@ fn is_inside(key: &str, table: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Reads settings, collects mistakes, and knows at the end which keys nobody asked for.
+/// Reads settings, collects mistakes, and knows at the end which keys were not used.
 pub(super) struct Reader<'k> {
     keys: &'k Keys,
     asked: BTreeSet<String>,

@@ -14,7 +14,7 @@ use crate::workload::{
 const FLOWS_MAX: u64 = 10_000;
 /// Pieces of a request; more are a stream.
 const WRITES_MAX: u64 = 1_000;
-/// Writes that a program has under way at once; a host refuses more than 1024.
+/// Writes that a program has outstanding at once; a host refuses more than 1024.
 const OUTSTANDING_MAX: u64 = 1000;
 /// Records or requests of one write.
 const JOINED_MAX: u64 = 100_000;

@@ -10,7 +10,7 @@ const FENCE: f64 = 1.5;
 
 /// Whether a measurement should be repeated: fewer than `min` values, or fewer than `max` of which
 /// the median is not known to within [`INTERVAL_SHARE_WANTED`]. Values that are all equal, as of a
-/// deterministic run, are enough at `min`. A value that is no number counts as unknown.
+/// deterministic run, are enough at `min`. A value that is not a number counts as unknown.
 #[must_use]
 pub fn more_runs_wanted(values: &[f64], min: usize, max: usize) -> bool {
     if values.len() < min {

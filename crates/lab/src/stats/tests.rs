@@ -142,7 +142,7 @@ fn a_ratio_needs_a_base_above_zero() {
     // What comes to nothing in the other one is a ratio of 0.
     let back = compare(&[200.0; 8], &base, 1).expect("a ratio");
     assert_eq!((back.ratio, back.judgement), (0.5, Judgement::Smaller));
-    // Nothing out of nothing widens both ends.
+    // 0 of 0 widens both ends.
     let mut seldom = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     seldom[0] = 0.0;
     let zero = of(&seldom, &seldom).expect("a ratio");

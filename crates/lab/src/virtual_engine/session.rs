@@ -23,12 +23,12 @@ use crate::outcome::{Caveat, LinkOutcome};
 use crate::trial::{End, Trial};
 use crate::world::{NodeId, Tap};
 
-/// Mean time from look to look at the connections, drawn from a quarter of it to one and three
-/// quarters: as the sensors on Linux look, so that no timer of TCP is in step with them.
+/// Mean sampling interval of connections, drawn from a quarter of it to one and three quarters, as
+/// on Linux, so that no timer of TCP is in step with it.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Looks that are nearer to each other than this are close: see [`SeenFlow::close`].
 const CLOSE_MAX: Duration = Duration::from_millis(5);
-/// Time from look to look at a host.
+/// Sampling interval of a host.
 const HOST_INTERVAL: Duration = Duration::from_millis(200);
 /// Virtual time after which a wait looks whether it is to be stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);

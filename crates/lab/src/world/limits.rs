@@ -19,7 +19,7 @@ pub struct LimitTimes {
 }
 
 impl LimitTimes {
-    /// From `now` on this limit holds, in time that counts or not; `None`: nobody knows it.
+    /// From `now` on this limit holds, in measured time or not; `None`: unknown.
     pub fn set(&mut self, now: Instant, limit: Option<(Limit, bool)>) {
         self.told = now;
         let before = self.current.map(|(_, limit, counts)| (limit, counts));

@@ -126,7 +126,7 @@ impl Net {
         let hop = &mut self.hops[link];
         let next = hop.link.poll_timeout();
         let too_big = hop.handle_packet(at, packet);
-        // A packet that was held back may be overtaken by one that arrives at the same time.
+        // A packet that was held back may be reordered behind one that arrives at the same time.
         let overtakes = hop.read_by.is_some() && hop.link.spec().reorder.is_some();
         if overtakes || hop.link.poll_timeout() != next {
             match hop.read_by {

@@ -1,4 +1,4 @@
-//! A host with its program, and the time that what it sends takes.
+//! A host with its program, and the processing time of its packets.
 
 use std::collections::BTreeMap;
 

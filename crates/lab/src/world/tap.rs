@@ -1,4 +1,4 @@
-//! Somebody who looks at the packets of a link.
+//! Observers of the packets of a link.
 
 use core::fmt::Debug;
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::TcpState;
 use base::knob::nearest;
 
-use super::{Address, Comparison, Expr, Prefix, Serving, Side, Test};
+use super::{Address, Comparison, Expr, Prefix, Side, Test};
 
 /// Far above any filter that a person writes; it bounds the depth of the recursion.
 const DEPTH_MAX: usize = 64;
@@ -89,7 +89,7 @@ const STATES: [(&str, &[TcpState]); 14] = {
     ]
 };
 
-/// Why a text is no filter.
+/// Why a text is not a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// Column, in characters from 1.
@@ -419,7 +419,7 @@ fn nearest_word<'c>(
 }
 
 fn process(pid: u32) -> Test {
-    Test::Pid(pid, Serving::default())
+    Test::Pid(pid, None)
 }
 
 fn number(token: Token<'_>, what: &str) -> Result<u32> {

@@ -1,8 +1,10 @@
-//! What the process of a server stands for: the connections that are accepted where it listens,
-//! whoever holds them.
+//! Connections of a server process: those that are accepted where it listens, whichever process
+//! holds them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+
+use base::ListenerSample;
 
 use crate::error::Result;
 use crate::netns::NetnsHandle;
@@ -16,6 +18,8 @@ use crate::sock_diag::{SockDiag, accepts, preference};
 pub struct Serving {
     /// All that listens on its ports.
     listeners: Vec<Listening>,
+    /// All that listened in its namespace when that was looked up.
+    seen: BTreeSet<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +34,28 @@ impl Serving {
     /// # Errors
     /// Where the listeners of the namespace cannot be listed.
     pub fn of(pid: u32, netns: &NetnsHandle) -> Result<Self> {
+        Ok(Self::among(pid, &SockDiag::open_in(netns)?.listeners()?))
+    }
+
+    /// That of this process, of what listens in its namespace, with the inodes.
+    pub(super) fn among(pid: u32, all: &[(ListenerSample, Option<u64>)]) -> Self {
         let owners = SocketOwners::of_processes([pid]);
-        let all = SockDiag::open_in(netns)?.listeners()?;
-        let all = all.into_iter().map(|(listener, inode)| Listening {
+        let listening = all.iter().map(|(listener, inode)| Listening {
             at: listener.local,
             is_its_own: inode.is_some_and(|inode| !owners.of(inode).is_empty()),
         });
-        let mut listeners: Vec<Listening> = all.collect();
+        let mut listeners: Vec<Listening> = listening.collect();
         let own = listeners.iter().filter(|listening| listening.is_its_own);
         let ports: BTreeSet<u16> = own.map(|listening| listening.at.port()).collect();
         listeners.retain(|listening| ports.contains(&listening.at.port()));
-        Ok(Self { listeners })
+        let seen = all.iter().filter_map(|(_, inode)| *inode).collect();
+        Self { listeners, seen }
+    }
+
+    /// Whether these, and no others, listened when the process was looked up.
+    pub(super) fn has_seen(&self, all: &[(ListenerSample, Option<u64>)]) -> bool {
+        let now: BTreeSet<u64> = all.iter().filter_map(|(_, inode)| *inode).collect();
+        self.seen == now
     }
 
     /// Whether the process listens nowhere.
@@ -78,6 +93,7 @@ mod tests {
                     is_its_own: *is_its_own,
                 })
                 .collect(),
+            seen: BTreeSet::new(),
         };
         let check = |listeners: &[(&str, bool)], expected: bool| {
             let local = "10.0.0.1:80".parse().expect("an address");

@@ -257,3 +257,24 @@ fn what_is_accepted_where_a_process_listens_is_its_own() {
         "another process was asked for"
     );
 }
+
+#[test]
+fn what_a_process_listens_on_later_is_its_own_too() {
+    let own_netns = crate::NetnsHandle::open(&base::Netns::Own).expect("ours");
+    let pid = std::process::id();
+    let serving = crate::Serving::of(pid, &own_netns).expect("listed");
+    let mut plain: Filter = format!("pid = {pid}").parse().expect("a filter");
+    let mut filter = plain.clone().with_serving(pid, &serving);
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("bound").to_string();
+    let accepted = flow(&at, "127.0.0.1:40000");
+    let mut diag = crate::SockDiag::open().expect("netlink");
+    let listeners = diag.listeners().expect("listed");
+    assert!(!filter.matches_of_anybody(&accepted), "listed before");
+    assert!(filter.note_listeners(&listeners) && filter.matches_of_anybody(&accepted));
+    assert!(!filter.note_listeners(&listeners), "nothing is new");
+
+    assert!(!plain.note_listeners(&listeners), "what it serves is not asked for");
+    assert!(!plain.matches_of_anybody(&accepted));
+}

@@ -19,18 +19,21 @@ pub enum Status {
     MethodNotAllowed,
     /// The head of the request is too long.
     TooLarge,
+    /// Another host was asked (RFC 9110 section 7.4).
+    Misdirected,
     /// The page cannot be made now.
     Unavailable,
 }
 
 impl Status {
     /// All values.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Ok,
         Self::BadRequest,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::TooLarge,
+        Self::Misdirected,
         Self::Unavailable,
     ];
 
@@ -43,6 +46,7 @@ impl Status {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::TooLarge => 431,
+            Self::Misdirected => 421,
             Self::Unavailable => 503,
         }
     }
@@ -55,6 +59,7 @@ impl Status {
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed => "405 Method Not Allowed",
             Self::TooLarge => "431 Request Header Fields Too Large",
+            Self::Misdirected => "421 Misdirected Request",
             Self::Unavailable => "503 Service Unavailable",
         }
     }
@@ -67,6 +72,7 @@ impl Status {
             Self::NotFound => "not found; there are /metrics and /healthz",
             Self::MethodNotAllowed => "only GET is accepted",
             Self::TooLarge => "the head of the request is longer than 8 KiB",
+            Self::Misdirected => "ask for localhost, or for an address: this is not that host",
             Self::Unavailable => "not available now",
         }
     }
@@ -142,9 +148,64 @@ fn path_of(target: &str) -> &str {
     path.split('?').next().unwrap_or_default()
 }
 
+/// Whether a request is for a host that the domain name system names: what a browser asks a
+/// loopback address for when a page of elsewhere has let its own name lead there ("DNS
+/// rebinding"), and may read. `heard` holds a whole head. A name without a dot is of this machine
+/// or its network.
+pub(super) fn is_for_named_host(heard: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(heard);
+    let fields = head
+        .split("\r\n")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let mut hosts = fields.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    hosts.any(is_domain)
+}
+
+/// Whether a host with or without a port is a name with several parts, and not of this machine.
+fn is_domain(host: &str) -> bool {
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    let bare = bare.trim_end_matches('.');
+    let is_address = bare.starts_with('[') || bare.parse::<std::net::IpAddr>().is_ok();
+    let of_this_machine = bare.to_ascii_lowercase().ends_with(".localhost");
+    !is_address && !of_this_machine && bare.contains('.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_of_elsewhere_are_domains() {
+        let check = |head: &str, expected: bool| {
+            let head = format!("GET /metrics HTTP/1.1\r\n{head}\r\n\r\nHost: body.example");
+            assert_eq!(is_for_named_host(head.as_bytes()), expected, "{head}");
+        };
+        for host in [
+            "127.0.0.1:9917",
+            "127.0.0.1",
+            "[::1]:9917",
+            "::1",
+            "localhost:9917",
+            "a.localhost",
+            "myhost:9917",
+            "",
+        ] {
+            check(&format!("Host: {host}"), false);
+        }
+        check("Accept: text/plain", false);
+        check("Host: rebound.example:9917", true);
+        check("hOsT:rebound.example.", true);
+        check("Host: localhost\r\nHost: rebound.example", true);
+        check("Host: 127.0.0.1.rebound.example", true);
+        check("Host: localhost.example", true);
+    }
 
     #[test]
     fn a_request_is_its_first_line() {

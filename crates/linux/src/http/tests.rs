@@ -47,8 +47,8 @@ impl Running {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
-        let patience = Some(Duration::from_secs(60));
-        stream.set_read_timeout(patience).expect("a socket");
+        let timeout = Some(Duration::from_secs(60));
+        stream.set_read_timeout(timeout).expect("a socket");
         stream
     }
 
@@ -101,7 +101,11 @@ fn requests_are_answered_and_counted() {
         "400 Bad Request",
         "not an HTTP/1.1 request\n",
     );
+    let rebound = "GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n";
+    let told = "ask for localhost, or for an address: this is not that host\n";
+    check(rebound, "421 Misdirected Request", told);
     for (status, expected) in [
+        (Status::Misdirected, 1),
         (Status::Ok, 1),
         (Status::NotFound, 1),
         (Status::MethodNotAllowed, 1),

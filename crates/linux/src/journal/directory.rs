@@ -13,7 +13,7 @@ const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Makes the directory of a journal, which only its owner may look into, durably. One that is there
-/// must not be open to others: whoever writes a transaction there says what is to be "undone".
+/// must not be open to others: a transaction there says what is to be "undone".
 pub(super) fn make(directory: &Path) -> Result<()> {
     let transactions = directory.join(SUBDIRECTORY);
     if transactions.is_dir() {
@@ -151,7 +151,7 @@ mod tests {
         check("group", &|d| mode(d, 0o770), "may write to");
         let below = |d: &Path| mode(&d.join(SUBDIRECTORY), 0o770);
         check("group-below", &below, "group-below/txn");
-        // What lies above counts as well, unless nobody can rename what is there.
+        // Directories above count as well, unless no other user can rename what is there.
         let open_above = |d: &Path| mode(d.parent().unwrap(), 0o770);
         fs::create_dir(parent.path().join("above")).unwrap();
         check("above/it", &open_above, "above, and could");

@@ -24,7 +24,7 @@ pub enum Status {
     RollingBack,
     /// Its changes were undone.
     RolledBack,
-    /// Its file is damaged, so that nobody knows how it ended.
+    /// Its file is damaged, so that its end is unknown.
     Damaged,
 }
 
@@ -47,7 +47,7 @@ pub struct Step {
     pub passed_to: Option<StepId>,
 }
 
-/// How long changes are in force that nobody has confirmed.
+/// How long unconfirmed changes are in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Lease {
     /// By the monotonic clock of the boot.
@@ -113,8 +113,8 @@ impl Entry {
         self.owner != ProcessIdentity::default()
     }
 
-    /// Whether it has to be put back now, by whoever holds the lock of the journal: nobody is at
-    /// work on it then.
+    /// Whether the holder of the journal's lock has to put it back now: no other process is working
+    /// on it then.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         match self.status() {

@@ -2,8 +2,7 @@
 //!
 //! A line is appended with one `write` and followed by `fsync`, so a crash can only cut the last
 //! one. A cut line was never followed by the write that it announces. Anything else that does not
-//! read is damage: the lines beside it still count, and what is no file of ours at all costs
-//! nothing but itself.
+//! read is damage: the lines beside it still count, and a foreign file costs only itself.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

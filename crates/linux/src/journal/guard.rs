@@ -28,8 +28,8 @@ const READY: &str = "guard is ready";
 const LOOK: Duration = Duration::from_millis(500);
 /// How long an owner that hangs has to end by itself once it was told to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a guard tries again where undoing fails for another reason than that somebody else is
-/// changing settings. Those have guards of their own, and are waited for however long it takes.
+/// How long a guard retries if undoing fails for another reason than another process changing
+/// settings. Those have guards of their own, and are waited for however long it takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest order, in bytes.
 const ORDER_BYTES_MAX: usize = 64;
@@ -113,9 +113,9 @@ impl Drop for Guard {
     }
 }
 
-/// Next action of the guard.
+/// What the guard waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Duty {
+enum GuardState {
     /// The owner is at work.
     Attached {
         /// When it counts as hung.
@@ -137,19 +137,19 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
     // No directory is kept from being unmounted.
     std::env::set_current_dir("/").ok();
     let owner = Owner::parent()?;
-    let mut input = Orders::default();
+    let mut input = OwnerPipe::default();
     writeln!(std::io::stdout(), "{READY}").map_err(Error::os("answer the owner"))?;
     loop {
         let is_open = input.wait(LOOK);
-        match input.duty {
-            Duty::Attached { .. } if !is_open => break,
-            Duty::Attached { deadline } => {
+        match input.state {
+            GuardState::Attached { .. } if !is_open => break,
+            GuardState::Attached { deadline } => {
                 if deadline.is_some_and(|deadline| Clock.now() >= deadline) {
                     owner.end();
                     break;
                 }
             }
-            Duty::Detached { until } => {
+            GuardState::Detached { until } => {
                 let is_over = Clock.now() >= until || stop.load(Ordering::SeqCst);
                 // A look that fails decides nothing: the trial goes on to its end.
                 let is_decided = Journal::has_trials(directory).is_ok_and(|has_some| !has_some);
@@ -167,15 +167,15 @@ pub fn stand_guard(directory: &Path, stop: &AtomicBool) -> Result<Vec<Recovered>
     })
 }
 
-/// Tries until it works: nobody else will, unless another command is started.
-fn until_undone<T>(patience: Duration, mut undo: impl FnMut() -> Result<T>) -> Result<T> {
+/// Retries until it works: no other process will, unless another command is started.
+fn until_undone<T>(retry_max: Duration, mut undo: impl FnMut() -> Result<T>) -> Result<T> {
     let mut failing_since = None;
     loop {
         match undo() {
             Err(Error::Busy { .. }) => failing_since = None,
             Err(error) => {
                 let since = *failing_since.get_or_insert(Clock.now());
-                if Clock.now().since(since) >= patience {
+                if Clock.now().since(since) >= retry_max {
                     return Err(error);
                 }
                 std::thread::sleep(LOOK);
@@ -216,26 +216,26 @@ impl Owner {
 }
 
 /// The pipe from the owner.
-struct Orders {
+struct OwnerPipe {
     text: Vec<u8>,
     is_closed: bool,
-    duty: Duty,
+    state: GuardState,
     /// Transactions that the owner was rolling back.
     undoing: Vec<u64>,
 }
 
-impl Default for Orders {
+impl Default for OwnerPipe {
     fn default() -> Self {
         Self {
             text: Vec::new(),
             is_closed: false,
-            duty: Duty::Attached { deadline: None },
+            state: GuardState::Attached { deadline: None },
             undoing: Vec::new(),
         }
     }
 }
 
-impl Orders {
+impl OwnerPipe {
     /// Takes in what comes within `time`; `false` once the owner has closed the pipe.
     fn wait(&mut self, time: Duration) -> bool {
         if self.is_closed {
@@ -266,7 +266,7 @@ impl Orders {
         self.text.extend_from_slice(bytes);
         while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.text.drain(..=end).collect();
-            // Nobody but the owner writes here.
+            // Only the owner writes here.
             let _ = self.obey(&String::from_utf8_lossy(&line));
         }
         self.text.truncate(ORDER_BYTES_MAX);
@@ -277,8 +277,8 @@ impl Orders {
         let number = number.parse().ok()?;
         let at = Instant::from_nanos(number);
         match word {
-            "until" => self.duty = Duty::Attached { deadline: Some(at) },
-            "detach" => self.duty = Duty::Detached { until: at },
+            "until" => self.state = GuardState::Attached { deadline: Some(at) },
+            "detach" => self.state = GuardState::Detached { until: at },
             "undoing" => self.undoing.push(number),
             _ => return None,
         }

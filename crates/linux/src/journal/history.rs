@@ -139,7 +139,7 @@ impl History {
         free.next().expect("the files that are there have an end")
     }
 
-    /// Renames what cannot be used; to be called by whoever holds the lock.
+    /// Renames what cannot be used; call it only while holding the lock.
     pub(super) fn set_aside_unusable(&self) {
         let is_due = |unusable: &&Unusable| unusable.is_to_set_aside;
         for unusable in self.unusable.iter().filter(is_due) {
@@ -148,7 +148,7 @@ impl History {
     }
 
     /// Deletes the oldest transactions beyond `keep` of which nothing is in force any more. Failing
-    /// to is no harm.
+    /// to do so is harmless.
     pub(super) fn prune(&mut self, journal: &Path, keep: usize) {
         let older = self.entries.len().saturating_sub(keep);
         let ended: Vec<u64> = self.entries[..older]

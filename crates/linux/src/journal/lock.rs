@@ -23,15 +23,14 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it once `patience` is over: a guard needs it for a moment
-    /// only.
-    pub(super) fn take(directory: &Path, patience: Duration) -> Result<Self> {
-        Self::take_of(&directory.join(SUBDIRECTORY), patience)
+    /// Takes the lock, or after `wait_max` says who has it: a guard needs it for a moment only.
+    pub(super) fn take(directory: &Path, wait_max: Duration) -> Result<Self> {
+        Self::take_of(&directory.join(SUBDIRECTORY), wait_max)
             .map_err(|refused| refused.or_held(|pid| Error::Busy { pid }))
     }
 
     /// The lock of a directory; who has it, where that is the only reason not to get it.
-    fn take_of(path: &Path, patience: Duration) -> core::result::Result<Self, Refused> {
+    fn take_of(path: &Path, wait_max: Duration) -> core::result::Result<Self, Refused> {
         let op = || format!("lock the journal {}", path.display());
         let directory = open(path).map_err(Error::os(op()))?;
         let began = Clock.now();
@@ -42,7 +41,7 @@ impl Lock {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => return Err(Error::errno(op())(errno).into()),
             }
-            if Clock.now().since(began) >= patience {
+            if Clock.now().since(began) >= wait_max {
                 let pid = holder_of(&directory).map_or("unknown".into(), |pid| pid.to_string());
                 return Err(Refused::HeldBy(pid));
             }
@@ -90,8 +89,8 @@ pub struct ExperimentLock {
 }
 
 impl ExperimentLock {
-    pub(super) fn take(directory: &Path, patience: Duration) -> Result<Self> {
-        Lock::take_of(directory, patience)
+    pub(super) fn take(directory: &Path, wait_max: Duration) -> Result<Self> {
+        Lock::take_of(directory, wait_max)
             .map(|_lock| Self { _lock })
             .map_err(|refused| refused.or_held(|pid| Error::Experimenting { pid }))
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::directory;
 use crate::error::{Error, Result};
 
-/// Everybody may read what the machine is set to.
+/// All users may read the machine's settings.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -61,7 +61,7 @@ pub enum FilePresence {
     AsWritten,
     /// Missing.
     Missing,
-    /// Somebody has changed or replaced it since.
+    /// It was changed or replaced since.
     Changed,
     /// Cannot be inspected.
     Unknown {
@@ -86,7 +86,7 @@ pub enum Removal {
     Removed,
     /// Missing already: never created, or removed by others.
     WasMissing,
-    /// Somebody has changed it since; it was left alone.
+    /// It was changed since, and left alone.
     LeftAlone,
     /// A directory that holds other files.
     StillUsed,
@@ -187,7 +187,7 @@ fn failed(error: &io::Error) -> Removal {
 /// Refuses a path at which something is already, but for a directory that is wanted there.
 ///
 /// # Errors
-/// [`Error::Refused`] where it is taken, [`Error::Os`] where nobody can tell.
+/// [`Error::Refused`] where it is taken, [`Error::Os`] where that is unknown.
 pub(super) fn check_free(path: &Path, content: &FileContent) -> Result<()> {
     for path in [path, &unfinished_name(path)] {
         match fs::symlink_metadata(path) {
@@ -243,7 +243,7 @@ fn make_text(path: &Path, text: &str, step: &dyn Fn(&'static str)) -> io::Result
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_all());
     step("file written");
-    // RENAME_NOREPLACE: what somebody has put there in between stays.
+    // RENAME_NOREPLACE: a file that was put there in between stays.
     let moved = written.and_then(|()| {
         renameat_with(CWD, &unfinished, CWD, path, RenameFlags::NOREPLACE).map_err(io::Error::from)
     });

@@ -87,7 +87,7 @@ pub enum Record {
         /// The numbers, for people.
         note: String,
     },
-    /// The changes stay for a time, and are undone unless somebody confirms them by then.
+    /// The changes stay for a time, and are undone unless confirmed by then.
     Leased {
         /// When the time is over, by the monotonic clock of this boot.
         until: Instant,
@@ -99,7 +99,8 @@ pub enum Record {
         /// Milliseconds since 1970.
         time_unix_ms: u64,
     },
-    /// The changes are about to be undone. Whoever finds this without the last line goes on.
+    /// The changes are about to be undone. A process that finds this without the last line
+    /// continues.
     RollingBack {
         /// Milliseconds since 1970.
         time_unix_ms: u64,

@@ -359,8 +359,8 @@ fn what_is_no_transaction_is_set_aside_by_name() {
     assert_eq!((history.entries.len(), history.unusable.len()), (1, 6));
 }
 
-/// Takes a lease on a file. Whoever opens it meanwhile has to wait for us, and who does not wait is
-/// refused (fcntl(2), "Leases"): a fault that passes, as one of a disk, or a full table of files.
+/// Takes a lease on a file. Opening it meanwhile has to wait for us, or fails if it does not wait
+/// (fcntl(2), "Leases"): a temporary fault, such as one of a disk, or a full table of files.
 fn leased(path: &Path) -> Option<fs::File> {
     use std::os::fd::AsRawFd;
     /// `include/uapi/linux/fcntl.h`.
@@ -485,7 +485,7 @@ fn changes_on_top_of_each_other_are_undone_in_any_order() {
     }
 }
 
-/// A rollback that dies between any two of its steps is finished by whoever comes next.
+/// A rollback that dies between any two of its steps is finished by the next command.
 #[test]
 fn an_interrupted_rollback_is_finished_by_the_next_start() {
     struct Death;

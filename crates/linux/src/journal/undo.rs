@@ -41,7 +41,7 @@ pub enum How {
         /// The transaction of the later change.
         to: u64,
     },
-    /// Somebody else has changed the setting since; it was left alone.
+    /// The setting was changed since, and left alone.
     LeftAlone {
         /// Present state.
         present: State,
@@ -111,7 +111,7 @@ pub enum Presence {
         /// Its number.
         by: u64,
     },
-    /// Somebody else has changed the setting since.
+    /// The setting was changed since.
     Changed {
         /// Present state.
         present: State,

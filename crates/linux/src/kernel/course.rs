@@ -73,7 +73,7 @@ impl Sender {
                 .map(|end| end.port())
                 .contains(&LAB_PORT)
         };
-        // One that only receives has a window that says nothing.
+        // The congestion window of an end that only receives has no meaning.
         let sends = |flow: &&Track| {
             let last = flow.samples.last();
             last.is_some_and(|sample| sample.data_segs_out != Some(0))

@@ -21,9 +21,9 @@ use crate::tun_engine::{Side, StackEnd, StackSummary};
 use crate::worker::{DEFAULT_CONGESTION, Worker, WorkerFailure};
 use crate::workload::{self, Interval, Phase, Totals};
 
-/// Time from look to look whether the run is over, and of the reports of progress.
+/// Interval of checks whether the run is over, and of reports of progress.
 const STOP_CHECK: Duration = Duration::from_millis(50);
-/// Time after its planned end that a workload has to finish what is under way.
+/// Time after its planned end that a workload has to finish operations in progress.
 const OVERTIME: Duration = Duration::from_secs(5);
 /// Longest time that the connections of a run of unknown length are watched. A watch that is told
 /// a longer one looks less often, too rarely for a run of some seconds.
@@ -337,7 +337,7 @@ fn kernel_course(
     });
     let rtts_us = course::rtts_us(&points);
     let sent = sends.sent.map(|sent| SenderOutcome {
-        // Where nobody watched there is the state at the end.
+        // Without samples there is the state at the end.
         rtt_mean_us: stats::whole_mean(&rtts_us).or(sent.rtt_mean_us),
         rtt_p99_us: stats::whole_percentile(&rtts_us, 99),
         ..sent
@@ -460,7 +460,7 @@ fn other_programs(trial: &Trial) -> Option<Caveat> {
     })
 }
 
-/// The kernel keeps its own congestion control where ours is not allowed and the trial names none.
+/// The kernel keeps its own congestion control if ours is not permitted and the trial names none.
 fn other_congestion(trial: &Trial, got: &str) -> Option<Caveat> {
     let wanted = match trial.client.settings.get("congestion") {
         Some(KnobValue::Name(name)) => name.as_str(),

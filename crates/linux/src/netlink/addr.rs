@@ -8,7 +8,7 @@ use super::acknowledged;
 use super::link;
 use crate::error::Result;
 
-/// `IFA_F_NODAD`: the address is usable at once; nobody else can have it on a path of ours.
+/// `IFA_F_NODAD`: the address is usable at once; no other host can have it on a path of ours.
 const FLAG_NO_DUPLICATE_DETECTION: u8 = 0x02;
 
 /// Gives an interface an address, without duplicate address detection.

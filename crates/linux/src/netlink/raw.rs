@@ -1,5 +1,5 @@
-//! Messages in bytes, for those who send back what the kernel sent them: what they save must stay
-//! whole, attributes that no binding knows included.
+//! Netlink messages as bytes, for callers that later send back what the kernel sent: saved state
+//! must be complete, including attributes that no binding knows.
 
 use netlink_bindings::traits::{NetlinkRequest, Protocol};
 use netlink_bindings::utils::{align, push_header};

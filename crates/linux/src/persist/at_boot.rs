@@ -81,7 +81,7 @@ fn set(change: &Change) -> Result<(State, State)> {
 }
 
 /// An interface, the route to a destination, the way to its next hop; or a queue with a limit that
-/// can be changed, which is not the kernel's own: somebody makes it at every boot.
+/// can be changed, which is not the kernel's own: something makes it at every boot.
 fn is_not_there_yet(change: &Change, error: &Error) -> bool {
     match error {
         Error::NotFound { .. } => true,

@@ -50,8 +50,10 @@ pub(super) fn later(parameter: &str, ours: &Path) -> Option<PathBuf> {
 }
 
 fn sets(path: &Path, parameter: &str) -> bool {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+    // A comment may be in any encoding.
+    let text = String::from_utf8_lossy(&bytes);
     read.is_ok() && text.lines().any(|line| is_setting(line, parameter))
 }
 
@@ -104,7 +106,8 @@ mod tests {
             write(directory.join(name));
         }
         assert_eq!(found().as_deref(), Some("99-last.conf"));
-        write(etc.path().join("sysctl.conf"));
+        let latin = b"# f\xfcr\nnet.ipv4.tcp_sack = 1\n";
+        fs::write(etc.path().join("sysctl.conf"), latin).unwrap();
         assert_eq!(found().as_deref(), Some("sysctl.conf"));
     }
 }

@@ -316,7 +316,9 @@ fn congestion_controls() -> Fact {
 }
 
 fn cgroups() -> Fact {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    // The name of a directory may be in any encoding.
+    let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
     let mount = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
         let (at, kind) = (fields.next()?, fields.next()?);

@@ -1,7 +1,7 @@
 //! Admission of connections: bounds for all and for each address, random early drop, penalties. The
 //! scheme is that of sshd(8): `MaxStartups`, `PerSourceMaxStartups`, `PerSourceNetBlockSize` and
-//! `PerSourcePenalties`, with one difference. sshd drops the newcomer; here one of those that are
-//! waiting goes, drawn at random, because who is honest waits for a round trip only.
+//! `PerSourcePenalties`, with one difference. sshd drops the newcomer; here a random one of those
+//! waiting is dropped, because an honest client waits for only one round trip.
 //!
 //! Knows neither clock nor sockets: the time and random numbers are arguments.
 

@@ -30,7 +30,7 @@ const MORE: u8 = 1;
 /// A control connection.
 #[derive(Debug)]
 pub(super) struct Channel {
-    speaker: Arc<Speaker>,
+    speaker: Arc<MessageSender>,
     pending: Vec<u8>,
     message: Vec<u8>,
     frames_read: u64,
@@ -38,17 +38,17 @@ pub(super) struct Channel {
     is_closed: bool,
 }
 
-/// The speaking side of a control connection. Messages of several threads do not mix.
-pub(super) struct Speaker {
+/// The sending side of a control connection. Messages of several threads do not mix.
+pub(super) struct MessageSender {
     stream: TcpStream,
     remote: SocketAddr,
     noise: StatelessTransportState,
     frames_written: Mutex<u64>,
 }
 
-impl std::fmt::Debug for Speaker {
+impl std::fmt::Debug for MessageSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Speaker")
+        f.debug_struct("MessageSender")
             .field("remote", &self.remote)
             .finish_non_exhaustive()
     }
@@ -67,7 +67,7 @@ impl Channel {
             .set_nodelay(true)
             .and_then(|()| stream.set_write_timeout(Some(SILENCE_MAX)))
             .map_err(Error::os("options of the control connection"))?;
-        let speaker = Speaker {
+        let speaker = MessageSender {
             stream,
             remote,
             noise,
@@ -99,7 +99,7 @@ impl Channel {
     }
 
     /// Handle by which other threads send.
-    pub(super) fn speaker(&self) -> Arc<Speaker> {
+    pub(super) fn speaker(&self) -> Arc<MessageSender> {
         Arc::clone(&self.speaker)
     }
 
@@ -216,7 +216,7 @@ impl Channel {
     }
 }
 
-impl Speaker {
+impl MessageSender {
     /// Sends a message whole. A peer that takes it in drops is given up.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The side that asks: `bench`, and `fit` towards another host.
+//! The client: `bench`, and `fit` towards another host.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -9,10 +9,10 @@ use base::Instant;
 use lab::{Amount, Direction, Workload};
 
 use super::SILENCE_MAX;
-use super::channel::{Channel, Speaker, harmless, peer_error};
+use super::channel::{Channel, MessageSender, harmless, peer_error};
 use super::claims::{Claims, checked};
 use super::key::Key;
-use super::opening::{Greeting, MAGIC, REPLY_BYTES, Refusal, Reply, VERSION};
+use super::opening::{ClientHandshake, MAGIC, REPLY_BYTES, Refusal, Reply, VERSION};
 use super::protocol::{FromClient, FromServer, Limits, REPORT_BYTES_MAX};
 use super::pulse::{self, Next, Pulse};
 use crate::clock::Clock;
@@ -101,8 +101,8 @@ impl BenchClient {
     /// Connects to a server, shows it the key and sees that the server holds it too.
     ///
     /// # Errors
-    /// [`Error::Peer`] where nobody answers within `timeout`, the answer is not tcptailor's, or the
-    /// server refuses.
+    /// [`Error::Peer`] if there is no answer within `timeout`, the answer is not tcptailor's, or
+    /// the server refuses.
     pub fn connect(address: SocketAddr, key: Option<&Key>, timeout: Duration) -> Result<Self> {
         let deadline = Clock.now() + timeout;
         let mut attempt = 1;
@@ -131,7 +131,7 @@ impl BenchClient {
         let left = || deadline.since(Clock.now()).max(Duration::from_millis(1));
         let stream = SocketSpec::default().connect(address, left());
         let stream: TcpStream = stream.map_err(Attempt::Final)?;
-        let (greeting, hello) = Greeting::new(key);
+        let (greeting, hello) = ClientHandshake::new(key);
         // Where the server has refused already, its reason can still be read.
         let _ = (&stream).write_all(&hello);
         let mut reply = [0; REPLY_BYTES];
@@ -249,7 +249,7 @@ impl BenchClient {
             ours_is_over: &ours_is_over,
             claims: Claims::new(now, connections_max(&spec.workload)),
             deadline: deadline_of(spec, &self.limits, now),
-            standstill: Standstill::of(&spec.workload, now),
+            standstill: ProgressTimeout::of(&spec.workload, now),
             ping: None,
             pings: &mut self.pings,
             loaded: Responses::default(),
@@ -357,13 +357,13 @@ fn deadline_of(spec: &RunSpec, limits: &Limits, now: Instant) -> Instant {
     now + spec.warmup + length + 2 * SUMMARY_TIME_MAX
 }
 
-/// A run without an end in time that does not get on.
-struct Standstill {
+/// Ends a run without a fixed duration that makes no progress.
+struct ProgressTimeout {
     max: Option<Duration>,
     progress: (u64, Instant),
 }
 
-impl Standstill {
+impl ProgressTimeout {
     fn of(workload: &Workload, now: Instant) -> Self {
         let pause = match workload {
             Workload::Bursts { idle, .. } => *idle,
@@ -391,11 +391,11 @@ impl Standstill {
 /// Listens to a server while a run is on.
 struct Hearing<'r> {
     session: &'r Session,
-    speaker: &'r Speaker,
+    speaker: &'r MessageSender,
     ours_is_over: &'r AtomicBool,
     claims: Claims,
     deadline: Instant,
-    standstill: Standstill,
+    standstill: ProgressTimeout,
     /// The ping that is not answered yet.
     ping: Option<(u64, Instant)>,
     pings: &'r mut u64,

@@ -1,5 +1,5 @@
-//! Peers that mean harm: clients that are many, slow, silent or wrong beside an honest one, and
-//! servers that lie, or never end.
+//! Hostile peers: clients that are many, slow, silent or wrong beside an honest one, and servers
+//! that lie, or never end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use lab::{Amount, Direction, Workload};
 
 use super::admission::Rules;
 use super::channel::Channel;
-use super::opening::{Greeting, REPLY_BYTES, Reply};
+use super::opening::{ClientHandshake, REPLY_BYTES, Reply};
 use super::protocol::{FromClient, FromServer, Nonce};
 use super::server::STARTUPS_PER_ADDRESS;
 use super::tests::{
@@ -25,8 +25,8 @@ fn open(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).expect("connects")
 }
 
-/// Was seen: 72 connections of one address that say one byte, or one byte now and then, and nobody
-/// is served any more.
+/// Seen before this was bounded: 72 connections of one address that send one byte, or one now and
+/// then, and no client is served any more.
 #[test]
 fn many_connections_that_say_little_shut_nobody_out() {
     with_server(Limits::default(), None, |address| {
@@ -82,7 +82,7 @@ fn new_connections_do_not_harm_a_run_of_the_same_address() {
 fn an_opening_that_drips_is_cut_off() {
     let events = with_server(Limits::default(), None, |address| {
         let mut slow = open(address);
-        let (_, hello) = Greeting::new(None);
+        let (_, hello) = ClientHandshake::new(None);
         let cut_off = hello[..58].iter().any(|byte| {
             let written = slow.write_all(&[*byte]);
             std::thread::sleep(Duration::from_millis(200));
@@ -101,7 +101,7 @@ fn an_opening_that_drips_is_cut_off() {
 fn a_recorded_opening_is_of_no_use() {
     let key = key('a');
     with_server(Limits::default(), Some(key.clone()), |address| {
-        let (_, hello) = Greeting::new(Some(&key));
+        let (_, hello) = ClientHandshake::new(Some(&key));
         let mut thief = open(address);
         thief.write_all(&hello).expect("sent");
         let _ = thief
@@ -154,7 +154,7 @@ fn wrong_keys_make_an_address_wait() {
             .expect("all of 127.0.0.0/8 is of this host");
         socket.connect(&address.into()).expect("connects");
         let mut stream = TcpStream::from(socket);
-        let (greeting, hello) = Greeting::new(Some(&right));
+        let (greeting, hello) = ClientHandshake::new(Some(&right));
         stream.write_all(&hello).expect("sent");
         let mut reply = [0; REPLY_BYTES];
         stream.read_exact(&mut reply).expect("an answer");
@@ -235,7 +235,7 @@ fn garbage_after_the_opening_ends_the_connection() {
             ],
         ] {
             let mut stream = open(address);
-            let (_, hello) = Greeting::new(None);
+            let (_, hello) = ClientHandshake::new(None);
             stream.write_all(&hello).expect("sent");
             let mut reply = [0; REPLY_BYTES];
             stream.read_exact(&mut reply).expect("an answer");
@@ -357,7 +357,7 @@ fn a_server_that_only_says_that_it_is_there_is_left() {
         &upload(Amount::Time(Duration::from_millis(100))),
         |listener, channel| {
             swallow(listener);
-            // As long as somebody listens, at most for a minute.
+            // As long as there is a listener, at most for a minute.
             let left = (0..600).any(|_| {
                 std::thread::sleep(Duration::from_millis(100));
                 channel.send(&FromServer::Alive).is_err()
@@ -375,7 +375,7 @@ fn a_server_that_says_nothing_else_before_a_run_is_left() {
     let address = listener.local_addr().expect("bound");
     let server = std::thread::spawn(move || {
         let channel = host(&listener);
-        // As long as somebody listens, at most for a minute.
+        // As long as there is a listener, at most for a minute.
         (0..600).any(|_| {
             std::thread::sleep(Duration::from_millis(100));
             channel.send(&FromServer::Alive).is_err()

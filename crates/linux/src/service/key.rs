@@ -67,7 +67,7 @@ impl Key {
         Nonce::random().map(|nonce| Self(nonce.0))
     }
 
-    /// The pre-shared key of Noise; without a key, a constant that everybody knows.
+    /// The pre-shared key of Noise; without a key, a public constant.
     pub(super) fn psk(key: Option<&Self>) -> [u8; 32] {
         let mut psk = [0; 32];
         if let Some(Self(bytes)) = key {

@@ -81,7 +81,7 @@ impl Waiting {
 
 /// The server's side of a lobby.
 pub(super) trait Host {
-    /// Whether nobody is let in any more.
+    /// Whether new connections are rejected.
     fn is_stopping(&self) -> bool;
     /// A connection has come. `None` where it may not wait; else which of those that wait goes.
     fn handle_arrival(&self, remote: SocketAddr, stream: &TcpStream) -> Option<Room>;

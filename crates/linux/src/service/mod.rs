@@ -1,15 +1,15 @@
 //! `serve` and `bench`: workloads against a real peer.
 //!
-//! One control connection carries messages that nobody else can read or change (`opening`,
-//! `channel`, `protocol`); data connections open with a token that only the client of the run
-//! knows. A server is no open traffic generator: it sends only to the address that connected, only
-//! while that client is there, and only within its [`Limits`]. With a [`Key`], both ends prove that
-//! they hold it before anything else happens.
+//! One control connection carries encrypted, authenticated messages (`opening`, `channel`,
+//! `protocol`); data connections open with a token that only the client of the run knows. A server
+//! is not an open traffic generator: it sends only to the address that connected, only while that
+//! client is there, and only within its [`Limits`]. With a [`Key`], both ends prove that they hold
+//! it before anything else happens.
 //!
-//! A server can be left running: who says nothing, little, or too much costs it a descriptor for a
-//! few seconds (`lobby`), no address takes the room of all (`admission`), and no peer prolongs a
-//! run by saying that it is there. What a server claims of a run is held against what was sent
-//! (`claims`).
+//! A server can be left running: a client that sends nothing, little, or too much costs it a
+//! descriptor for a few seconds (`lobby`), no address takes the places of all (`admission`), and
+//! keepalive messages do not prolong a run. The client compares the server's report of a run with
+//! what was sent (`claims`).
 
 mod admission;
 mod channel;

@@ -9,9 +9,10 @@
 //! ```
 //! The pre-shared key is mixed into the first message, so a server knows by a few hashes, without
 //! computing on curves and without a thread, whether a client holds the key. A recorded first
-//! message can be replayed; who does so cannot read the answer, and is no client until its first
-//! encrypted message has come. Both ephemeral keys and the key itself make the keys of what
-//! follows: it can neither be read nor changed by others, nor later by who learns the key.
+//! message can be replayed; whoever does so cannot read the answer, and is not a client until its
+//! first encrypted message has come. Both ephemeral keys and the pre-shared key enter the session
+//! keys: others can neither read nor change what follows, not even if they learn the pre-shared key
+//! later.
 
 use std::time::Duration;
 
@@ -87,10 +88,10 @@ pub(super) enum Reply {
     Invalid(&'static str),
 }
 
-/// A client that has spoken and not heard.
-pub(super) struct Greeting(HandshakeState);
+/// A client's side of a handshake: its first message is sent, the answer is awaited.
+pub(super) struct ClientHandshake(HandshakeState);
 
-impl Greeting {
+impl ClientHandshake {
     /// The first bytes of a client.
     pub(super) fn new(key: Option<&Key>) -> (Self, [u8; HELLO_BYTES]) {
         let mut hello = [0; HELLO_BYTES];
@@ -133,15 +134,15 @@ impl Greeting {
 /// The client's first bytes as seen by the server.
 pub(super) enum Heard {
     /// A valid client: it holds the key, or none is required.
-    Welcome(Box<Greeted>),
+    Welcome(Box<ServerHandshake>),
     /// One of our clients, refused.
     Refused(Refusal),
     /// Anything else.
     Foreign,
 }
 
-/// A client whose first message was in order, before the answer.
-pub(super) struct Greeted(HandshakeState);
+/// A server's side of a handshake: the client's first message was valid, the answer is due.
+pub(super) struct ServerHandshake(HandshakeState);
 
 /// Whether the first bytes may be those of a client, as far as they are there.
 pub(super) fn may_be_hello(bytes: &[u8]) -> bool {
@@ -166,12 +167,12 @@ pub(super) fn hear(hello: &[u8; HELLO_BYTES], key: Option<&Key>) -> Heard {
     }
     let mut state = build(key, frame, false);
     match state.read_message(noise, &mut [0; NOISE_BYTES]) {
-        Ok(_) => Heard::Welcome(Box::new(Greeted(state))),
+        Ok(_) => Heard::Welcome(Box::new(ServerHandshake(state))),
         Err(_) => Heard::Refused(Refusal::WrongKey),
     }
 }
 
-impl Greeted {
+impl ServerHandshake {
     /// The answer, and the keys of what follows. This computes on curves.
     pub(super) fn answer(mut self) -> ([u8; REPLY_BYTES], StatelessTransportState) {
         let mut reply = frame(0, Duration::ZERO);
@@ -225,7 +226,7 @@ mod tests {
 
     /// Both ends to their keys, or why not.
     fn meet(client: Option<&Key>, server: Option<&Key>) -> Result<(), Refusal> {
-        let (greeting, hello) = Greeting::new(client);
+        let (greeting, hello) = ClientHandshake::new(client);
         let (reply, theirs) = match hear(&hello, server) {
             Heard::Welcome(greeted) => greeted.answer(),
             Heard::Refused(why) => return Err(why),
@@ -270,29 +271,29 @@ mod tests {
     #[test]
     fn an_answer_from_who_lacks_the_key_is_invalid() {
         let (one, other) = (key('a'), key('b'));
-        let (_, foreign) = Greeting::new(Some(&other));
+        let (_, foreign) = ClientHandshake::new(Some(&other));
         let Heard::Welcome(greeted) = hear(&foreign, Some(&other)) else {
             panic!("the keys are the same");
         };
         let (reply, _) = greeted.answer();
-        let (greeting, _) = Greeting::new(Some(&one));
+        let (greeting, _) = ClientHandshake::new(Some(&one));
         assert!(matches!(greeting.finish(&reply), Reply::Invalid(why) if why.contains("key")));
         // Nor does an answer to another client fit.
-        let (greeting, _) = Greeting::new(Some(&other));
+        let (greeting, _) = ClientHandshake::new(Some(&other));
         assert!(matches!(greeting.finish(&reply), Reply::Invalid(_)));
     }
 
     #[test]
     fn frames_say_versions_and_reasons() {
         for (_, why) in CODES {
-            let (greeting, _) = Greeting::new(None);
+            let (greeting, _) = ClientHandshake::new(None);
             let reply = refusal(why, Duration::from_secs(12));
             let Reply::Refused(got, wait) = greeting.finish(&reply) else {
                 panic!("{why:?}");
             };
             assert_eq!((got, wait.as_secs()), (why, 12));
         }
-        let (greeting, mut hello) = Greeting::new(None);
+        let (greeting, mut hello) = ClientHandshake::new(None);
         hello[MAGIC.len()] = 9;
         let other = hear(&hello, None);
         assert!(matches!(other, Heard::Refused(Refusal::OtherVersion)));
@@ -301,8 +302,8 @@ mod tests {
         assert!(matches!(greeting.finish(&reply), Reply::OtherVersion(9)));
         hello[0] = b'T';
         assert!(matches!(hear(&hello, None), Heard::Foreign));
-        // Whoever turns the flag spoils the handshake, which is over it too.
-        let (_, mut hello) = Greeting::new(Some(&key('a')));
+        // Changing the flag breaks the handshake, whose hash covers it.
+        let (_, mut hello) = ClientHandshake::new(Some(&key('a')));
         hello[MAGIC.len() + 1] = 2;
         let turned = hear(&hello, Some(&key('a')));
         assert!(matches!(turned, Heard::Refused(Refusal::WrongKey)));

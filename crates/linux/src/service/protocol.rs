@@ -68,7 +68,7 @@ pub(super) enum FromServer {
     Pong { n: u64 },
     /// The run's summary at the server.
     Done(Box<Summary>),
-    /// The run has failed, or is not allowed.
+    /// The run has failed, or is refused.
     Failed { reason: String },
 }
 

@@ -1,4 +1,4 @@
-//! While a run is on, each end is heard every second, and listens whether the other one is.
+//! Keepalives of a run: each end sends a message every second, and checks that the other one does.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Pulse {
 /// listening with an error when it has taken too long: what a peer says does not prolong it.
 ///
 /// # Errors
-/// Where the peer breaks off, or says nothing for `silence_max`; and what the two functions return.
+/// If the peer disconnects, or sends nothing for `silence_max`; and what the two functions return.
 pub(super) fn listen<M: DeserializeOwned>(
     channel: &mut Channel,
     pulse: &Pulse,

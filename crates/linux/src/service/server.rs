@@ -1,4 +1,4 @@
-//! The side that serves: lets clients in, keeps them to the limits, runs the server's end.
+//! The server: admits clients, enforces their limits, runs the server's end.
 
 mod run;
 
@@ -19,7 +19,7 @@ use super::admission::{Admission, Offence, Rules, Source, Verdict};
 use super::channel::{Channel, harmless, peer_error};
 use super::key::Key;
 use super::lobby::{self, OPENING_TIMEOUT, Opened, Room, Waiting};
-use super::opening::{self, Greeted, Heard, Refusal};
+use super::opening::{self, Heard, Refusal, ServerHandshake};
 use super::protocol::{FromClient, FromServer, Limits, Nonce, REQUEST_BYTES_MAX};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use crate::workload::{SocketSpec, Summary};
 
 /// Connections of one address that may be at their opening.
 pub(super) const STARTUPS_PER_ADDRESS: u32 = 8;
-/// Time from look to look whether the server is to stop.
+/// Interval of checks whether the server is to stop.
 const STOP_LOOK: Duration = Duration::from_secs(1);
 /// Refusals that are told one by one in each [`TOLD_EVERY`]; of the others, how many they were.
 const TOLD_MAX: u32 = 10;
@@ -41,7 +41,7 @@ pub enum Event {
         /// Client address.
         client: SocketAddr,
     },
-    /// Somebody was rejected, or did not keep to the protocol.
+    /// A client was rejected, or violated the protocol.
     Refused {
         /// Client address.
         client: SocketAddr,
@@ -183,7 +183,7 @@ impl Serve {
     }
 
     /// Finishes the opening of a client that holds the key. Returns whether it was let in.
-    fn receive(&self, opener: Opener<'_>, greeted: Greeted, on_event: Listen<'_>) -> bool {
+    fn receive(&self, opener: Opener<'_>, greeted: ServerHandshake, on_event: Listen<'_>) -> bool {
         let client = opener.remote;
         let mut welcomed = false;
         let outcome = self
@@ -202,7 +202,11 @@ impl Serve {
     }
 
     /// Lets a client in, or refuses it with the reason.
-    fn welcome(&self, opener: Opener<'_>, greeted: Greeted) -> Result<(Channel, Permit<'_>)> {
+    fn welcome(
+        &self,
+        opener: Opener<'_>,
+        greeted: ServerHandshake,
+    ) -> Result<(Channel, Permit<'_>)> {
         let Opener {
             stream,
             remote,
@@ -445,7 +449,7 @@ impl<'scope, 'env> Door<'scope, 'env> {
     }
 
     /// Goes on with a client on a thread of its own.
-    fn begin(&self, opener: Opener<'env>, greeted: Greeted) {
+    fn begin(&self, opener: Opener<'env>, greeted: ServerHandshake) {
         let (serve, one_off, on_event) = (self.serve, self.one_off, self.on_event);
         let remote = opener.remote;
         let received = move || {

@@ -9,7 +9,7 @@ use base::{Bytes, KnobValue};
 use lab::{Amount, Completion, Direction, Quotes, Records, Workload, WriteMethod};
 
 use super::channel::Channel;
-use super::opening::{Greeting, HELLO_BYTES, Heard, REPLY_BYTES, Reply, hear};
+use super::opening::{ClientHandshake, HELLO_BYTES, Heard, REPLY_BYTES, Reply, hear};
 use super::protocol::{FromClient, FromServer, Nonce, REPORT_BYTES_MAX, REQUEST_BYTES_MAX};
 use super::pulse::{self, Next, Pulse};
 use super::*;
@@ -242,7 +242,7 @@ fn limits_are_kept() {
         refused(&bulk(time), "3s is above the limit of 2s per run");
         let bytes = Amount::Bytes(Bytes(6_000_000));
         refused(&bulk(bytes), "above the limit of 5000000B per run");
-        // A run whose size nobody knows beforehand is cut off.
+        // A run of unknown size is cut off.
         let time = Amount::Time(Duration::from_secs(2));
         refused(&bulk(time), "the limit of 5000000B per run");
         refused(
@@ -358,7 +358,7 @@ pub(super) fn guest(address: SocketAddr) -> Channel {
 /// One that has not said anything after its opening.
 pub(super) fn stranger(address: SocketAddr) -> Channel {
     let mut stream = TcpStream::connect(address).expect("connects");
-    let (greeting, hello) = Greeting::new(None);
+    let (greeting, hello) = ClientHandshake::new(None);
     stream.write_all(&hello).expect("sent");
     let mut reply = [0; REPLY_BYTES];
     stream.read_exact(&mut reply).expect("an answer");
@@ -395,7 +395,7 @@ fn a_client_that_never_ends_its_run_loses_its_place() {
         let mut channel = guest(address);
         let run = Box::new(request_response());
         channel.send(&FromClient::Prepare { run }).expect("sent");
-        // It says that it is there for as long as somebody listens, at most for a minute.
+        // It sends keepalive messages as long as there is a listener, at most for a minute.
         let dropped = (0..600).any(|_| {
             std::thread::sleep(Duration::from_millis(100));
             let received = channel.receive::<FromServer>(Duration::from_millis(1));

@@ -2,8 +2,7 @@
 //! this one has ended, and then lets every call of the supervised program go on.
 //!
 //! Without it, the calls of a program that outlives us (a daemon that it left, or all of it where
-//! we were killed) would fail: the kernel answers them with `ENOSYS` when nobody holds the
-//! listener.
+//! we were killed) would fail: the kernel answers them with `ENOSYS` when the listener is closed.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -105,8 +104,8 @@ unsafe fn keep(listener: i32, parent: i32, received: &SharedNumber) -> ! {
                 send_answer(LISTENER, call.id, Answer::Continue);
             }
         } else if waiting.revents != 0 {
-            // Nobody is left under the filter.
-            // SAFETY: ends this process without running anything of its parent.
+            // No process is left under the filter. SAFETY: ends this process without running
+            // anything of its parent.
             unsafe { libc::_exit(0) };
         }
     }

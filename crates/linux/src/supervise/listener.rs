@@ -247,6 +247,7 @@ pub(super) fn send_answer(fd: i32, id: u64, answer: Answer) {
             Answer::Done => 0,
         },
     };
-    // SAFETY: `response` is live and as large as the request says. Failing means that nobody waits.
+    // SAFETY: `response` is live and as large as the request says. Failing means that the caller no
+    // longer waits.
     unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const response) };
 }

@@ -266,7 +266,7 @@ impl Running {
                 std::thread::sleep(every);
             }
         };
-        // Without it, sockets that nobody saw being connected have no owner here.
+        // Without it, sockets whose `connect` was not seen have no owner here.
         let _ = std::thread::Builder::new()
             .name("family".into())
             .spawn(look);
@@ -284,8 +284,8 @@ impl Running {
         self.pid.as_raw_pid().cast_unsigned()
     }
 
-    /// Why it is not under a filter, so that connections are known as the program's only where
-    /// somebody has seen who holds them.
+    /// Why it is not under a filter, so that connections are known as the program's only if their
+    /// owner was seen.
     #[must_use]
     pub fn unfiltered(&self) -> Option<&str> {
         self.unfiltered.as_deref()

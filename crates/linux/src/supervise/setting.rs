@@ -76,8 +76,8 @@ impl SocketSetting {
     /// A knob with a value of its own.
     ///
     /// # Errors
-    /// [`KnobError::Invalid`] where it is no setting that a socket can be given before it is
-    /// connected, [`KnobError::NotInLinux`], and for a value that is none of this knob.
+    /// [`KnobError::Invalid`] if it cannot be set on a socket before it is connected, or the value
+    /// is not valid; [`KnobError::NotInLinux`].
     pub fn new(knob: &'static Knob, value: KnobValue) -> Result<Self, KnobError> {
         knob.check_for_linux(&value)?;
         let invalid = |reason: &str| {

@@ -52,7 +52,7 @@ impl SharedNumber {
 
 impl Drop for SharedNumber {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody refers to it any more.
+        // SAFETY: it was mapped with this length, and there are no references to it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), Self::BYTES) };
     }
 }

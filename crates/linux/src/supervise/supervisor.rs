@@ -233,7 +233,7 @@ pub(super) fn serve(listener: &Listener, notes: &Notes) {
         notes,
         processes: BTreeMap::new(),
     };
-    // An error of the listener itself leaves nobody to answer.
+    // After an error of the listener itself there is no call to answer.
     while let Ok(Some(call)) = listener.next() {
         let handled = catch_unwind(AssertUnwindSafe(|| supervisor.handle(&call)));
         listener.answer(&call, handled.unwrap_or(Answer::Continue));

@@ -169,7 +169,7 @@ impl TunPort {
                 self.counters.writes += 1;
                 Ok(Sent::Whole)
             }
-            // Somebody deleted the device.
+            // The device was deleted.
             Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Err(error),
             Err(_) => {
                 self.counters.lost += 1;

@@ -1,4 +1,4 @@
-//! The last counters of connections, as the kernel tells them when it takes a socket down.
+//! The last counters of connections, as the kernel reports them when it closes a socket.
 //!
 //! The kernel keeps only this many of these messages for us. Where every connection counts, however
 //! short, a thread takes them all the time, whatever the watch is busy with.
@@ -79,6 +79,6 @@ impl Waiting {
 }
 
 fn lock(shared: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    // Samples are whole whoever panicked.
+    // Samples are complete even if a thread panicked.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -85,7 +85,7 @@ mod tests {
     use doctor::Samples;
     use doctor::recording::LONG_IDLE;
 
-    /// A connection at which nobody has looked yet.
+    /// A connection that was not sampled yet.
     fn of_track(key: FlowKey, owners: Vec<doctor::SocketOwner>) -> Followed {
         Followed {
             order: 0,

@@ -8,28 +8,28 @@ use doctor::{ByCookie, Track};
 
 use super::followed::Followed;
 
-/// How far it is.
+/// Progress of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchProgress<'w> {
     /// Time since the start.
     pub elapsed: Duration,
     /// Time that it will take in all.
     pub duration: Duration,
-    /// How often all of them were looked at.
+    /// How often all of them were sampled.
     pub looks: u64,
     /// Samples of each connection so far.
     pub tracks: Tracks<'w>,
 }
 
 /// Receives everything during a watch.
-pub trait Onlooker {
-    /// A look at a connection that matches, also one that is not kept.
+pub trait WatchObserver {
+    /// A sample of a connection that matches, also one that is not kept.
     fn on_look(&mut self, cookie: u64, sample: &FlowSample) {
         let _ = (cookie, sample);
     }
 
-    /// Whether nothing new is expected of a connection, so that few of the looks at it have to be
-    /// kept while it goes on as it was.
+    /// Whether nothing new is expected of a connection, so that few of its samples have to be kept
+    /// while it does not change.
     fn is_steady(&self, cookie: u64) -> bool {
         let _ = cookie;
         false
@@ -40,9 +40,9 @@ pub trait Onlooker {
 }
 
 /// Receives progress only.
-pub(super) struct Bystander<'p>(pub(super) &'p mut (dyn FnMut(WatchProgress<'_>) + Send));
+pub(super) struct ProgressOnly<'p>(pub(super) &'p mut (dyn FnMut(WatchProgress<'_>) + Send));
 
-impl Onlooker for Bystander<'_> {
+impl WatchObserver for ProgressOnly<'_> {
     fn on_progress(&mut self, progress: WatchProgress<'_>) {
         (self.0)(progress);
     }

@@ -143,7 +143,7 @@ impl Pace {
 pub(super) enum Known<'b> {
     /// These hold it.
     Owners(&'b [SocketOwner]),
-    /// Nobody does whom we may see.
+    /// No process that we may inspect does.
     Nobody,
     /// Not looked up yet.
     NotYet,

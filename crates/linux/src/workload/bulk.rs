@@ -28,10 +28,10 @@ pub(super) fn send(flow: &mut Flow<'_>, write_size: u64, unacked: Option<Bytes>)
     flow.finish()
 }
 
-/// How much of `left` may be written now; 0 where the session ends first. `SO_SNDBUF` is no such
-/// bound on Linux: it counts memory, and not what is in flight alone. Nothing wakes a program when
-/// data is acknowledged (`EPOLLOUT` follows that memory), so it looks, and sleeps from look to
-/// look: it may be late by [`UNACKED_LOOK`] and what the kernel adds to a sleep (50 us).
+/// How much of `left` may be written now; 0 where the session ends first. `SO_SNDBUF` is not such a
+/// bound on Linux: it counts memory, and not only data in flight. Nothing wakes a program when data
+/// is acknowledged (`EPOLLOUT` follows that memory), so it polls: it may be late by
+/// [`UNACKED_LOOK`] and what the kernel adds to a sleep (50 us).
 fn await_room(flow: &Flow<'_>, bound: Bytes, left: usize) -> io::Result<usize> {
     loop {
         let room = unacked_room(bound, unacked_bytes(&*flow.stream)?, left as u64);

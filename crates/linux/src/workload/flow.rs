@@ -31,7 +31,7 @@ pub(crate) struct Flow<'s> {
     meter: Arc<Meter>,
     quickack: Option<bool>,
     amount: Amount,
-    /// A sender that nobody stops ends here.
+    /// A sender without an end stops here.
     deadline: Option<Instant>,
     counted_bytes: u64,
     counted_operations: u64,

@@ -166,7 +166,7 @@ pub enum Phase {
     Warmup,
     /// Counts.
     Measured,
-    /// After the planned end: what was still under way.
+    /// After the planned end: what was still in progress.
     After,
 }
 
@@ -187,7 +187,7 @@ pub struct Interval {
     pub operations: u64,
     /// Their response times in nanoseconds, with counts; empty at an end that does not time them.
     pub responses_ns: ResponseCounts,
-    /// How sending went at this end; `None` where it sent nothing, or nobody says.
+    /// How sending went at this end; `None` if it sent nothing, or that is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sending: Option<Sending>,
 }

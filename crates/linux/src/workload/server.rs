@@ -23,11 +23,12 @@ use crate::error::{Error, Result};
 
 /// Bytes with which a data connection of `serve` begins: a zero and the token.
 pub const OPENING_BYTES: usize = 17;
-/// Time for the opening at the listener of one run: nobody may keep it waiting for a token.
+/// Time for the opening at the listener of one run: a client must not block it by withholding its
+/// token.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(2);
 /// The answer to a token.
 pub(super) const GREETING: [u8; 1] = [6];
-/// Time from look to look whether a session without connections has ended.
+/// Interval of checks whether a session without connections has ended.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
 /// Secret of the client of one run; opens that run's data connections.
@@ -60,16 +61,16 @@ pub struct Gate {
 /// Source of a server's connections.
 #[derive(Debug)]
 pub enum Source {
-    /// A listener that takes everybody, one client after the other, until it is told to stop.
+    /// A listener that accepts all clients, one after the other, until it is told to stop.
     Everybody(TcpListener),
     /// A listener of one run behind a gate.
     Gated(TcpListener, Gate),
-    /// Connections that somebody else has let through the gate.
+    /// Connections that were admitted elsewhere.
     Queue(Receiver<TcpStream>),
 }
 
 /// Runs the server's side and hands over a report every interval. It ends when it is told to, or,
-/// unless it takes everybody, when all connections that the workload opens have ended.
+/// unless it accepts all clients, when all connections that the workload opens have ended.
 ///
 /// # Errors
 /// Where a connection breaks before the end of the run, or an option is refused.

@@ -1,4 +1,4 @@
-//! One end of a running workload: who is under way, when to stop, and the look at the meters every
+//! One end of a running workload: its flows, when to stop, and the reading of the meters every
 //! interval.
 //!
 //! Flows run on threads of their own and hold a [`Ticket`] each. The thread that called
@@ -21,8 +21,8 @@ use super::sent::Sent;
 use crate::clock::Clock;
 use crate::error::Error;
 
-/// Time that flows have after the end to finish what is under way; then they are cut off with a
-/// reset, so that nothing of this run disturbs the next one.
+/// Time that flows have after the end to finish operations in progress; then they are reset, so
+/// that nothing of this run disturbs the next one.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One end of one run of a workload. It can be stopped from any thread.
@@ -46,7 +46,7 @@ pub struct Session {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Flows under way.
+    /// Running flows.
     open: usize,
     /// More flows may come.
     accepting: bool,
@@ -77,13 +77,13 @@ pub(crate) struct Schedule {
     pub(crate) warmup: Duration,
     /// Time that counts; `None` up to the end of the last flow.
     pub(crate) time: Option<Duration>,
-    /// Time from look to look.
+    /// Sampling interval.
     pub(crate) interval: Duration,
     /// Whether flows are stopped when the measured time is over.
     pub(crate) stop_at_end: bool,
 }
 
-/// A flow that is under way; it ends when this is dropped.
+/// A running flow; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticket<'s>(&'s Session);
 
@@ -91,7 +91,7 @@ pub(crate) struct Ticket<'s>(&'s Session);
 enum Wake {
     /// The last flow ended then.
     Idle(Instant),
-    /// The deadline, or somebody told the session to stop.
+    /// The deadline, or the session was told to stop.
     Look(Instant),
 }
 
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Ends the run: flows finish the operation that is under way, at most for a second.
+    /// Ends the run: flows finish the operation in progress, for at most a second.
     pub fn stop(&self) {
         self.end(Ended::Stopped, None);
     }
@@ -137,7 +137,7 @@ impl Session {
         self.measuring.load(Ordering::Relaxed)
     }
 
-    /// Whether the measured time is over: a connection that breaks now is no failure.
+    /// Whether the measured time is over: a connection may break then without being a failure.
     pub(crate) fn is_over(&self) -> bool {
         self.is_stopping() || self.over.load(Ordering::Relaxed)
     }
@@ -222,7 +222,7 @@ impl Session {
         Ticket(self)
     }
 
-    /// Whether more flows may come although none is under way.
+    /// Whether more flows may come although none is running.
     pub(crate) fn set_accepting(&self, accepting: bool) {
         self.lock().accepting = accepting;
         self.changed.notify_all();

@@ -142,8 +142,8 @@ impl SocketSpec {
     }
 }
 
-/// Sets one option by its knob. A name that is no socket option is left out: [`SocketSpec::check`]
-/// has refused it.
+/// Sets one option by its knob. A name that is not a socket option is left out:
+/// [`SocketSpec::check`] has rejected it.
 fn set_option(socket: &impl AsFd, name: &str, value: &KnobValue) -> Result<()> {
     match find_knob(name) {
         Ok(knob) if knob.is_socket_option() => {

@@ -199,8 +199,8 @@ fn requests_in_pieces_are_counted_however_they_are_handed_over() {
     }
 }
 
-/// Linux 6.18 net/ipv4/tcp_output.c, tcp_nagle_check: the second piece waits for the ACK of the
-/// first one, which the reader delays by 40 ms. The ratio to the cure is beyond doubt.
+/// Linux 6.18 net/ipv4/tcp_output.c, tcp_nagle_check: the second segment waits for the ACK of the
+/// first one, which the reader delays by 40 ms. The ratio to the fix is beyond doubt.
 #[test]
 fn the_faults_stall_and_their_cures_do_not() {
     let run = |method, settings: &[(&'static str, KnobValue)]| {

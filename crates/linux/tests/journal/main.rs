@@ -445,7 +445,7 @@ fn a_trial_that_nobody_confirms_ends_by_itself() {
     let late = journal.confirm(forgotten).expect_err("too late");
     assert!(late.to_string().contains("rolled back"), "{late}");
 
-    // Without a guard, whoever comes next ends it.
+    // Without a guard, the next command ends it.
     let (unguarded, until) = begin(Duration::from_millis(100));
     while Clock.now() < until {
         std::thread::sleep(Duration::from_millis(20));
@@ -506,7 +506,7 @@ fn a_guard_that_cannot_look_for_a_while_ends_the_trial_later() {
     assert_same(&holder.snapshot(), &start, "no descriptors for a while");
 }
 
-/// Whoever has nothing left to undo is not kept by those who are changing settings.
+/// A process with nothing left to undo does not wait for those that are changing settings.
 #[test]
 fn a_guard_with_nothing_to_undo_does_not_wait_for_others() {
     let Some(mut flock) = asking::witness("flock") else {
@@ -715,7 +715,7 @@ fn a_full_disk_changes_nothing() {
     };
     let start = holder.snapshot();
     let changes = changes(&holder);
-    // A mount namespace of this thread, so that nobody else sees the small file system.
+    // A mount namespace of this thread, so that no other process sees the small file system.
     let outcomes = std::thread::spawn(move || {
         [4, 8, 16, 20, 24, 28, 32, 40, 64, 256].map(|kib| {
             let directory = tempfile::tempdir().unwrap();

@@ -73,7 +73,7 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("icmp_ratelimit", "0"),
 ];
 
-/// Whether a script sets what is no knob of ours.
+/// Whether a script sets something that is not a knob of ours.
 pub(crate) fn needs_ip(script: &PacketScript) -> bool {
     let is_knob = |(name, _): &(String, String)| find_knob(&format!("route.{name}")).is_ok();
     !script.setup.routes.iter().all(is_knob)
@@ -172,7 +172,7 @@ impl KernelHost {
         route::set_metric(destination, knob, &parsed).map_err(|error| told(&error))
     }
 
-    /// What is no knob: `plain` forgets all attributes.
+    /// Not a knob: `plain` removes all attributes.
     fn replace_route(&self, name: &str, value: &str) -> Result<(), String> {
         let mut command = Command::new("ip");
         command.args(["route", "replace", &self.peer.to_string(), "dev", DEVICE]);

@@ -211,7 +211,7 @@ impl KernelSocket {
         if fd < 0 {
             return Err(failed(&io::Error::last_os_error()));
         }
-        // SAFETY: the kernel just made it, and nobody else has it.
+        // SAFETY: the kernel just made it, and nothing else has it.
         Ok(Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

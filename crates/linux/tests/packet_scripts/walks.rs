@@ -1,6 +1,6 @@
-//! Walks at random: scripts that nobody wrote. What the application calls and what the peer sends
-//! is drawn, by kind; our stack and the kernel are compared, packet by packet, and in what a
-//! program is told of the connection after each step.
+//! Random walks: generated scripts. The calls of the application and the segments of the peer are
+//! drawn, by kind; our stack and the kernel are compared, packet by packet, and in what a program
+//! is told of the connection after each step.
 //!
 //! A walk keeps away from the moments at which a timer fires, whose order with what comes in would
 //! be chance on the kernel. It begins with a handshake and draws from what the connection did on
@@ -214,7 +214,7 @@ fn compare(kind: &Kind) {
         differ.len()
     );
     println!("{report}");
-    // A kernel that never does the same twice says nothing of us.
+    // A kernel that never does the same twice is not a reference.
     assert!(2 * settled >= walked.len(), "{report}");
     assert!(
         100 * differ.len() <= kind.different_max * settled,

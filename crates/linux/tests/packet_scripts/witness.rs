@@ -1,5 +1,5 @@
 //! When the machine's processors were away: taken by a neighbour of the host, or by other work. A
-//! script that failed meanwhile says nothing of the kernel.
+//! script that failed meanwhile is not evidence about the kernel.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -58,10 +58,13 @@ impl<'a> Play<'a> {
     fn observe(&mut self, step: &'a Step, seen: &mut Vec<Observed>) -> Told<()> {
         let base = self.base(&step.when);
         let name = self.enter(step);
-        if let Action::Out(_) = &step.action {
+        if let Action::Out(spec) = &step.action {
             let latest = base + step.when.max.unwrap_or(step.when.min + TICK) + self.host.slack();
             let (at, wire) = self.next_packet(latest).ok_or("nothing was sent")?;
             self.previous = at;
+            if let Some(label) = &spec.label {
+                self.mark(label, at, &wire);
+            }
             self.note_packet(at, &wire, seen);
             return Ok(());
         }

@@ -402,7 +402,7 @@ fn verdict(class: Class, rows: &[NumberRow]) -> Verdict {
     let verdict = match class {
         Class::Deviates => deviation(worst, rows),
         Class::Calibrated if worst != Verdict::Recorded => Verdict::Calibrated,
-        // What was fitted says nothing beside what was predicted.
+        // A fitted value is not evidence beside a predicted one.
         _ if worst == Verdict::Calibrated && rows.iter().any(predicts) => Verdict::Holds,
         Class::Calibrated | Class::Exact | Class::Value | Class::Shape => worst,
     };

@@ -143,7 +143,7 @@ pub struct NumberRow {
     pub published_text: Option<String>,
     /// The same as a number in the unit.
     pub published: Option<f64>,
-    /// Whether a parameter was fitted on it, so that it is no prediction.
+    /// Whether a parameter was fitted on it, so that it is not a prediction.
     #[serde(default)]
     pub fitted: bool,
     /// How far a number may lie from the published one and still be that number, as a share of it.

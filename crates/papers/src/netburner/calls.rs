@@ -325,7 +325,7 @@ impl Netburner<'_> {
         }
     }
 
-    /// Buffers of the pool that nobody holds (NB11); 65535 on a host without a pool.
+    /// Free buffers of the pool (NB11); 65535 on a host without a pool.
     #[must_use]
     pub fn GetFreeCount(&self) -> u16 {
         let pool = self.host.pool();

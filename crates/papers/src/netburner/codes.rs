@@ -22,7 +22,7 @@ pub const TCP_ERR_NOCON: i32 = -2;
 pub const TCP_ERR_CLOSING: i32 = -3;
 /// No socket has that number.
 pub const TCP_ERR_NOSUCH_SOCKET: i32 = -4;
-/// Nothing is available: no socket, no port, nobody who listens there any more.
+/// Nothing is available: no socket, no port, no listener there any more.
 pub const TCP_ERR_NONE_AVAIL: i32 = -5;
 /// The peer reset the connection.
 pub const TCP_ERR_CON_RESET: i32 = -6;
@@ -31,13 +31,13 @@ pub const TCP_ERR_CON_ABORT: i32 = -7;
 
 /// There is no connection.
 pub const TCP_STATE_CLOSED: i32 = 0;
-/// Somebody listens.
+/// There is a listener.
 pub const TCP_STATE_LISTEN: i32 = 1;
 /// A SYN is out.
 pub const TCP_STATE_SYN_SENT: i32 = 2;
 /// A SYN came, and ours is out.
 pub const TCP_STATE_SYN_RCVD: i32 = 3;
-/// Established, with a window of 0 until somebody accepts.
+/// Established, with a window of 0 until accepted.
 pub const TCP_STATE_WAIT_FOR_ACCEPT: i32 = 4;
 /// Data flows.
 pub const TCP_STATE_ESTABLISHED: i32 = 5;

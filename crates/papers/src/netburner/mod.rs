@@ -8,14 +8,14 @@
 //!
 //! # Calls that wait
 //!
-//! There a task sleeps within a call. Here nobody sleeps: a call that would returns
-//! [`Poll::Pending`], and is made again, with the same arguments, when something has happened on
-//! the host or [`Board`] says that its time is over. What it had done so far is kept: `writeall`
-//! goes on behind the byte that it buffered last ([`Netburner::left`] says how much there is still
-//! to do), `connect` waits for the connection that it began. A [`Task`] is a program that is
-//! written this way, and a [`Board`] is an [`App`](lab::app::App): it runs in a
-//! [`World`](lab::world::World) of virtual time and, unchanged, in `linux::Driver` on a TUN
-//! device. Timeouts are in ticks of a twentieth of a second, 0 is for ever.
+//! There a task sleeps within a call. Here a call that would sleep returns [`Poll::Pending`], and
+//! is made again, with the same arguments, when something has happened on the host or [`Board`]
+//! says that its time is over. What it had done so far is kept: `writeall` goes on behind the byte
+//! that it buffered last ([`Netburner::left`] says how much there is still to do), `connect` waits
+//! for the connection that it began. A [`Task`] is a program that is written this way, and a
+//! [`Board`] is an [`App`](lab::app::App): it runs in a [`World`](lab::world::World) of virtual
+//! time and, unchanged, in `linux::Driver` on a TUN device. Timeouts are in ticks of a twentieth of
+//! a second, 0 is for ever.
 //!
 //! # Buffers
 //!

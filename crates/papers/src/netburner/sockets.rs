@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub(super) debug: bool,
     /// The last error that a call returned.
     pub(super) error: i32,
-    /// Bytes that the `writeall` under way has handed over.
+    /// Bytes that the `writeall` in progress has handed over.
     pub(super) written: usize,
 }
 

@@ -138,7 +138,7 @@ fn numbers_are_those_of_the_headers() {
     );
 }
 
-/// Every call on a number that is no socket.
+/// Every call on an invalid socket number.
 #[test]
 fn no_socket_is_an_error_everywhere() {
     let mut pair = Pair::new();
@@ -200,7 +200,7 @@ fn a_connection_goes_through_its_states() {
     let Poll::Ready(client) = pair.at(0).connect(PEER, 0, PORT, 0) else {
         panic!("it is established");
     };
-    // NB46: nothing may be sent before somebody has accepted.
+    // NB46: nothing may be sent before the connection was accepted.
     let _ = pair.at(0).write(client, b"early");
     pair.carry();
     assert_eq!(pair.hosts[1].pool().free, 256);
@@ -451,14 +451,14 @@ fn timeouts_are_in_ticks() {
 #[test]
 fn nobody_is_where_a_connection_goes() {
     let mut pair = Pair::new();
-    // Nobody listens there: the peer refuses.
+    // No listener there: the peer refuses.
     assert_eq!(pair.at(0).connect(PEER, 0, 99, 0), Poll::Pending);
     pair.carry();
     assert_eq!(
         pair.at(0).connect(PEER, 0, 99, 0),
         Poll::Ready(TCP_ERR_NOCON)
     );
-    // Nobody answers: the time is over.
+    // No answer: the call times out.
     pair.silent = true;
     assert_eq!(pair.at(0).connect(PEER, 4000, PORT, 40), Poll::Pending);
     pair.pass(Duration::from_secs(2));
@@ -476,7 +476,7 @@ fn nobody_is_where_a_connection_goes() {
         Poll::Ready(TCP_ERR_TIMEOUT)
     );
     assert_eq!(pair.hosts[0].sockets().count(), 0);
-    // A port is taken, an address is nobody's.
+    // A port is taken, an address is unused.
     assert!(pair.at(0).listen(BOARD, 80, 5) > 0);
     assert_eq!(pair.at(0).listen(BOARD, 80, 5), TCP_ERR_NONE_AVAIL);
     assert_eq!(pair.at(0).listen(PEER, 80, 5), TCP_ERR_NOCON);
@@ -569,7 +569,7 @@ fn select_tells_what_may_be_done() {
         select(&mut pair.at(0), client),
         (Poll::Ready(2), [true, false, true])
     );
-    // A listener is readable when somebody waits.
+    // A listener is readable when a connection waits.
     let listener = pair.at(0).listen(BOARD, 80, 5);
     let mut read = FdSet::from([listener, 99]);
     let (mut none, mut nobody) = (FdSet::new(), FdSet::new());

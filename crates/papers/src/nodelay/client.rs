@@ -77,7 +77,7 @@ impl Client {
     /// Connects; `stop` ends the wait.
     ///
     /// # Errors
-    /// [`Error::Os`] where nobody answers, it was stopped, or the socket takes no option.
+    /// [`Error::Os`] if there is no answer, it was stopped, or the socket rejects an option.
     pub fn connect(spec: ClientSpec, stop: &AtomicBool) -> Result<Self> {
         let op = format!("connecting to {}", spec.remote);
         let stream = calls::connect(spec.remote, stop).map_err(Error::os(op))?;
@@ -155,7 +155,7 @@ impl Client {
         Ok(run)
     }
 
-    /// Reads on a thread of its own what nobody awaits. A server whose answers are not read stops
+    /// Reads unneeded answers on a thread of its own. A server whose answers are not read stops
     /// reading in the end, and then nothing can be sent.
     fn start_draining(&self) -> Result<JoinHandle<()>> {
         let stream = Arc::clone(&self.stream);

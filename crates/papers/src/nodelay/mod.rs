@@ -1,5 +1,5 @@
 //! The pair of sample programs that shows what `TCP_NODELAY` and `TCP_CORK` do: a client that sends
-//! messages in small pieces and awaits an answer to each, and the server that answers.
+//! messages in small writes and awaits an answer to each, and the server that answers.
 //!
 //! Seed: Red Hat Enterprise Linux for Real Time 7, Reference Guide, chapter 8. The behaviour, the
 //! arguments and the line of output are those of its programs; the code is not. Blocking sockets of

@@ -10,8 +10,8 @@ use base::Instant;
 use linux::{Clock, Error, Result};
 use socket2::SockRef;
 
-/// One client at a time is served; one that says nothing, or reads nothing, for this long is sent
-/// away.
+/// One client at a time is served; one that sends nothing, or reads nothing, for this long is
+/// disconnected.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most bytes per read.
 const READ_BYTES_MAX: usize = 64 << 10;

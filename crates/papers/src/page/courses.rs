@@ -118,7 +118,7 @@ fn is_of_cell(row: &NumberRow, cell: &CellName) -> bool {
 fn facts(found: &Reproduction) -> Vec<(String, String)> {
     let summary = &found.summary;
     let engines: Vec<&str> = summary.engines.iter().map(|engine| engine.name()).collect();
-    // What is no time, in a file that somebody wrote, is none.
+    // An invalid time in a file becomes `None`.
     let took = Duration::try_from_secs_f64(summary.elapsed_s).unwrap_or_default();
     vec![
         (

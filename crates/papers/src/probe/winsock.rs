@@ -350,7 +350,7 @@ fn micros(time: Duration) -> f64 {
 
 fn rules(seed: u64) -> Figures {
     let mut figures = Figures::new();
-    // WS1, WS4: one packet, nobody answers.
+    // WS1, WS4: one packet, no answer.
     let one = Play::of(&[write(10, 100)]).run(seed);
     figures.insert("timer_ack_us", one.ack_after(0));
     // WS2, and WS1 again: the ACK resets the timer, the next packet starts it.

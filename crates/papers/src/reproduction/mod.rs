@@ -1,8 +1,8 @@
 //! Experiments run on the engines that a machine has: what is to be run, the order in which it is
 //! run, and the document that comes of it.
 //!
-//! A [`Campaign`] knows what was run and what is missing. Whoever has engines, a place to write to
-//! and a screen is its [`Surroundings`].
+//! A [`Campaign`] knows what was run and what is missing. Its [`Surroundings`] provide engines, a
+//! place to write to and a screen.
 
 mod choose;
 mod plan;
@@ -146,7 +146,7 @@ impl Campaign {
         let Some(cell) = cell.filter(|_| is_asked) else {
             return;
         };
-        // What is no time, in a file that somebody wrote, is none.
+        // An invalid time in a file becomes `None`.
         let took = Duration::try_from_secs_f64(line.elapsed_s).unwrap_or_default();
         let run = RunOf {
             engine: line.engine,

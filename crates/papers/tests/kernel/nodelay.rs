@@ -203,7 +203,7 @@ fn answers_that_nobody_awaits_are_read() {
     assert_eq!(run.expect("a whole run").messages, MESSAGES);
 }
 
-/// The queue of a listener that accepts nobody is full with two; the next one waits.
+/// The queue of a listener that does not accept is full with two; the next one waits.
 #[test]
 fn a_stop_ends_the_wait_for_a_connection() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);

@@ -20,7 +20,7 @@ const BETA_1024: u64 = 717;
 /// Packets to be acknowledged per packet of window, in 1/8, so that a flow with this beta grows
 /// like Reno: 8/3 (1 + beta) / (1 - beta) (RFC 9438 section 4.3).
 const RENO_SCALE_8: u64 = 8 * (1024 + BETA_1024) / 3 / (1024 - BETA_1024);
-/// Length of a tick of the clock by which the curve is looked at again: `HZ` = 250.
+/// Tick of the clock of the curve, with `HZ` = 250.
 const TICK: Duration = Duration::from_millis(4);
 /// Ticks after which an unchanged window is looked at again (Linux: `HZ / 32`).
 const TICKS_UNCHANGED: u64 = 7;
@@ -207,13 +207,12 @@ impl CongestionControl for Cubic {
         ((cwnd * BETA_1024 / 1024) as u32).max(2)
     }
 
-    /// Everything learned is forgotten (Linux `bictcp_state`).
+    /// Resets everything learned (Linux `bictcp_state`).
     fn on_timeout(&mut self, _window: &mut Window, _now: Instant) {
         *self = Self::new(self.detector.kind(), self.byte_counting);
     }
 
-    /// Idle time is no time on the curve: the epoch is moved by it (Linux
-    /// `bictcp_cwnd_event`).
+    /// Idle time does not count on the curve: it shifts the epoch (Linux `bictcp_cwnd_event`).
     fn on_restart(&mut self, _window: &mut Window, now: Instant, idle: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start = (epoch.start + idle).min(now);
@@ -269,7 +268,7 @@ mod tests {
     #[test]
     fn c3_reno_step() {
         let mut epoch = Epoch::new(Instant::ZERO, 100, 0, 0);
-        // The step is taken with the packet behind the 187th.
+        // The step is taken with the packet after the 187th.
         for (acked, expected) in [(187, 100), (188, 101), (374, 101), (375, 102), (3741, 120)] {
             epoch.acked = acked - 187 * u64::from(epoch.reno_window - 100);
             assert_eq!(epoch.reno_window(100), expected, "{acked} packets");

@@ -1,8 +1,8 @@
 //! The end of slow start before any loss.
 //!
 //! Two detectors, from the arrival times of ACKs and from round-trip times: the one of Linux
-//! (`hystart_update`), which ends slow start at once, and HyStart++ (RFC 9406), which first goes on
-//! more slowly and comes back where the delay was chance. Which one, and whether any, is a setting.
+//! (`hystart_update`), which ends slow start at once, and HyStart++ (RFC 9406), which first slows
+//! down, and resumes if the delay was accidental. Which one, and whether any, is a setting.
 
 use alloc::boxed::Box;
 
@@ -134,8 +134,7 @@ impl Classic {
             self.round = None;
         }
         // Rounds are counted from the first ACK on, so that each begins with a flight: one that
-        // began in the middle of a flight would take the queue that the flight itself made for
-        // delay.
+        // began in the middle of a flight would mistake the flight's own queue for delay.
         let round = self.round.get_or_insert_with(|| Round::new(ack));
         if cwnd < LOW_WINDOW {
             return false;
@@ -187,7 +186,7 @@ pub(super) struct PlusPlus {
 /// Slow start with a quarter of the growth, while it is not sure whether there is a queue.
 #[derive(Clone, Debug)]
 struct ConservativeSlowStart {
-    /// The delay that made it begin; below it the queue was none.
+    /// The delay that started it; below it there was no queue.
     baseline: u64,
     /// Rounds that began in it, the one in which it began included.
     rounds: u32,

@@ -1,8 +1,8 @@
 //! Congestion control: how many packets may be in flight.
 //!
-//! A controller keeps no clock and sees no packet: everything that it may decide from is in the
-//! [`AckSample`] or in the [`Window`]. Windows are counted in packets of one MSS, in integers, as
-//! Linux does, so that a run repeats on every machine.
+//! A controller keeps no clock and sees no packet: it decides only from the [`AckSample`] and the
+//! [`Window`]. Windows are counted in packets of one MSS, in integers, as Linux does, so that a run
+//! repeats on every machine.
 //!
 //! Reading list: RFC 5681, RFC 9438 (CUBIC), RFC 9406 (HyStart++), Linux's `tcp_congestion_ops`.
 
@@ -42,7 +42,7 @@ pub struct Window {
     pub prior_cwnd: u32,
     /// Whether the last round used all of the window (Linux `tcp_is_cwnd_limited`).
     pub is_limited: bool,
-    /// Most packets that were out in the last round.
+    /// Most packets in flight in the last round.
     pub max_packets_out: u32,
     /// Credit towards the next packet in congestion avoidance (Linux `snd_cwnd_cnt`).
     pub credit: u32,
@@ -137,8 +137,8 @@ pub struct AckSample {
     pub delivered_total: u64,
     /// Packets newly marked lost.
     pub lost: u32,
-    /// Packets are known to overtake each other, so that whatever is delivered lets the window
-    /// grow, not only what is in order.
+    /// Packets are known to be reordered, so that all delivered data lets the window grow, not only
+    /// data in order.
     pub is_reordered: bool,
     /// Packets in flight before the ACK.
     pub prior_in_flight: u32,
@@ -166,7 +166,7 @@ pub struct AckSample {
     pub gso_max: u32,
     /// The rate at which the connection is paced or would be.
     pub pacing_rate: Rate,
-    /// Whether packets are in fact spread at that rate.
+    /// Whether packets are in fact paced at that rate.
     pub is_paced: bool,
 }
 
@@ -193,7 +193,7 @@ pub trait CongestionControl: Debug + Send {
     /// Data is about to be sent after nothing was in flight for `idle`.
     fn on_restart(&mut self, _window: &mut Window, _now: Instant, _idle: Duration) {}
 
-    /// The last reduction was wrong: the window to return to.
+    /// The last reduction was spurious: the window to return to.
     fn undo(&mut self, window: &Window) -> u32 {
         window.cwnd.max(window.prior_cwnd)
     }
@@ -203,7 +203,7 @@ pub trait CongestionControl: Debug + Send {
         false
     }
 
-    /// The rate at which packets must be spread; `None`: no pacing on its own account.
+    /// The rate at which packets must be paced; `None`: the controller does not require pacing.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
@@ -230,8 +230,8 @@ pub trait CongestionControl: Debug + Send {
 }
 
 /// Makes the controllers of a host's connections
-/// ([`Host::set_controllers`](crate::Host::set_controllers)): congestion control that is not one
-/// of ours.
+/// ([`Host::set_controllers`](crate::Host::set_controllers)): congestion control that is not built
+/// in.
 pub trait Controllers: Debug + Send {
     /// The controller of a connection that begins, or whose `congestion` knob is set; `None`: the
     /// one that `settings` name. `remote` is where its packets go.
@@ -254,8 +254,8 @@ pub fn make(settings: &Congestion, rng: &mut Rng) -> Box<dyn CongestionControl> 
 }
 
 /// Packets that `ack` may count for where the window grows by acknowledgments: none while a
-/// reduction is in progress, or where the cumulative acknowledgment did not move, unless packets
-/// are known to overtake each other (Linux `tcp_cong_control`, `tcp_may_raise_cwnd`).
+/// reduction is in progress, or where the cumulative acknowledgment did not advance, unless packets
+/// are known to be reordered (Linux `tcp_cong_control`, `tcp_may_raise_cwnd`).
 fn growth_credit(ack: &AckSample, byte_counting: bool) -> u32 {
     let is_reducing = match ack.state {
         CongestionState::Recovery | CongestionState::Cwr => true,

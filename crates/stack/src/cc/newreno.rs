@@ -1,7 +1,7 @@
 //! NewReno: one packet per round trip, half the window at a loss (RFC 5681, RFC 6582).
 //!
 //! It decides from the packets that an ACK delivered and from the window alone; time plays no part.
-//! Partial acknowledgments, the "New" of RFC 6582, are the business of loss recovery.
+//! Partial acknowledgments, the "New" of RFC 6582, are handled by loss recovery.
 
 use base::Instant;
 

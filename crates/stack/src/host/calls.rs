@@ -29,7 +29,7 @@ impl Host {
     /// on a host of any address, port 0 means all ports on which no other program listens.
     ///
     /// # Errors
-    /// [`ListenError`]: port 0, an address of somebody else, or a listener there already.
+    /// [`ListenError`]: port 0, an address that is not the host's, or a listener there already.
     pub fn listen(
         &mut self,
         local: SocketAddr,
@@ -149,7 +149,7 @@ impl Host {
     /// # Errors
     /// [`WriteError`]; with [`WriteError::Full`] an [`Event::Writable`](crate::Event) follows.
     pub fn write(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Result<usize, WriteError> {
-        // Of a write that is cut short no more is kept than the last copy that is taken in part.
+        // A write that is cut short keeps at most the last copy, taken in part, alive.
         let copy_bytes = match self.shared.memory.is_plenty() {
             true => COPY_BYTES,
             false => COPY_BYTES_OF_LITTLE,
@@ -223,7 +223,7 @@ impl Host {
     ) -> Result<Payload, ReadError> {
         let connection = self.sockets.connection(id).ok_or(ReadError::Closed)?;
         let result = connection.read(now, &mut self.shared, max);
-        // Mostly nothing follows from a read, since an ACK is on its way already.
+        // Mostly a read needs no ACK, since one was sent already.
         let has_read = matches!(&result, Ok(payload) if !payload.is_empty());
         if has_read
             && (connection.answers_read(now, &mut self.shared) || self.shared.pool.is_limited())
@@ -277,9 +277,8 @@ impl Host {
         }
     }
 
-    /// Lets go of a connection or a listener: `id` is not known afterwards, and what was written
-    /// is still delivered. Data that arrived and was not read makes it a reset (RFC 2525 section
-    /// 2.17).
+    /// Closes a connection or a listener: `id` is invalid afterwards, and what was written is still
+    /// delivered. Data that arrived and was not read makes it a reset (RFC 2525 section 2.17).
     pub fn close(&mut self, now: Instant, id: SocketId) {
         if self.sockets.listener(id).is_some() {
             self.close_listener(now, id);
@@ -318,8 +317,8 @@ impl Host {
         self.sockets.remove(id);
     }
 
-    /// Sets a knob of [`base::KNOBS`] on a living connection, or on a listener for the connections
-    /// to come.
+    /// Sets a knob of [`base::KNOBS`] on an open connection, or on a listener for its future
+    /// connections.
     ///
     /// # Errors
     /// [`KnobError`]: no such knob, none of this stack's, or a value out of its range.
@@ -367,7 +366,7 @@ impl Host {
         }
     }
 
-    /// A lock that is closed keeps the size that the buffer has now (Linux `SO_BUF_LOCK`).
+    /// Locking keeps the present size of the buffer (Linux `SO_BUF_LOCK`).
     fn keep_buffer_sizes(&mut self, now: Instant, id: SocketId, bits: u64) {
         let Some(connection) = self.sockets.connection(id) else {
             return;
@@ -400,7 +399,7 @@ impl Host {
         self.sockets.look(id)?.failure()
     }
 
-    /// Connections of a listener that wait to be accepted; 0 where `id` is none.
+    /// Connections of a listener that wait to be accepted; 0 if `id` is not a listener.
     #[must_use]
     pub fn acceptable(&self, id: SocketId) -> usize {
         self.sockets
@@ -408,7 +407,7 @@ impl Host {
             .map_or(0, |listener| listener.accept_queue.len())
     }
 
-    /// Whether a connection is established and still waits for somebody to accept it.
+    /// Whether a connection is established and still waits to be accepted.
     #[must_use]
     pub fn is_unaccepted(&self, id: SocketId) -> bool {
         self.sockets.look(id).is_some_and(Connection::is_acceptable)
@@ -428,7 +427,7 @@ impl Host {
             .map(|listener| &*listener.settings)
     }
 
-    /// Changes settings of a living connection, or of a listener for the connections to come. What
+    /// Changes settings of an open connection, or of a listener for the connections to come. What
     /// acts only in the handshake has no effect on a connection any more.
     pub fn configure(
         &mut self,
@@ -444,7 +443,7 @@ impl Host {
         }
     }
 
-    /// The next ACKs are immediate, or no longer so (Linux `TCP_QUICKACK`; rule 8.7).
+    /// Enters or leaves quick-ACK mode (Linux `TCP_QUICKACK`; rule 8.7).
     pub fn set_quickack(&mut self, now: Instant, id: SocketId, value: u32) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.set_quickack(now, &mut self.shared, value);
@@ -482,7 +481,7 @@ impl Host {
         self.sockets.look(id).map(Connection::arrived)
     }
 
-    /// Everything that a connection counted.
+    /// All counters of a connection.
     #[must_use]
     pub fn connection_counters(&self, id: SocketId) -> Option<ConnectionCounters> {
         self.sockets.look(id).map(Connection::counters)
@@ -536,8 +535,8 @@ impl Host {
     }
 }
 
-/// A host has one interface: the scope and the flow label of an IPv6 address name nothing here, and
-/// packets do not carry the first.
+/// A host has one interface: scope and flow label of an IPv6 address are ignored; packets do not
+/// carry the scope.
 fn without_scope(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }

@@ -23,7 +23,7 @@ pub struct HostConfig {
     /// ports and timestamp offsets.
     pub seed: u64,
     /// The key of everything that a peer must not guess (RFC 6528, RFC 6056, RFC 4987): required if
-    /// packets of strangers arrive. `None` derives it from `seed`, so that a simulation is
+    /// packets come from untrusted peers. `None` derives it from `seed`, so that a simulation is
     /// repeatable; anyone who guesses 64 bits, or observes enough of them, then knows all.
     pub secret: Option<Secret>,
     /// Settings of connections that name none.
@@ -130,22 +130,22 @@ pub struct HostSettings {
     /// its port 0 those to all ports as well, and [`Host::local_addr`](crate::Host::local_addr) of
     /// a connection says where its peer wanted to go.
     pub any_address: bool,
-    /// Most answers per second of the whole host to what belongs to no living connection. Challenge
+    /// Most answers per second of the whole host to what belongs to no open connection. Challenge
     /// ACKs have a limit per connection (RFC 5961 section 7).
     pub answers_per_second: u32,
 }
 
-/// Memory of received data that was not read yet or waits behind a gap, and of written data that is
+/// Memory of received data that was not read yet or waits out of order, and of written data that is
 /// not acknowledged, of all connections of a host, with what packets take beside their bytes (Linux
 /// `net.ipv4.tcp_mem`). Beyond the limit each connection may still take the one segment that its
-/// application waits for, and write as much as 4096 bytes of memory hold, so that none ever stands
-/// still; one that its application has closed and whose peer does not take what is left is reset.
+/// application waits for, and write as much as 4096 bytes of memory hold, so that none ever stalls;
+/// one that its application has closed and whose peer does not take what is left is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
     /// Bytes above which buffers stop growing, and only connections that hold less than an equal
     /// share of the limit may take more.
     pub pressure_bytes: u64,
-    /// Bytes that are the limit. It should not be below `pressure_bytes`.
+    /// The limit in bytes. It should not be below `pressure_bytes`.
     pub max_bytes: u64,
 }
 
@@ -237,7 +237,7 @@ pub enum Failure {
     TimedOut,
     /// The network or host could not be reached, and the time for it ran out.
     Unreachable,
-    /// We aborted it.
+    /// This host aborted it.
     Aborted,
 }
 
@@ -259,7 +259,7 @@ pub enum ConnectError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody does already.
+    /// There is a listener already.
     InUse,
     /// The host does not have that address.
     NoAddress,
@@ -275,7 +275,7 @@ pub enum WriteError {
     Full,
     /// The connection is not established yet.
     NotConnected,
-    /// This side has closed, or there is no such connection.
+    /// This side has closed, or the connection does not exist.
     Closed,
     /// The connection failed.
     Failed(Failure),
@@ -287,13 +287,13 @@ pub enum WriteError {
 pub enum ReadError {
     /// No data yet; [`Event::Readable`] reports when there is some.
     Empty,
-    /// There is no such connection.
+    /// The connection does not exist.
     Closed,
     /// The connection failed.
     Failed(Failure),
 }
 
-/// Why it does not send, and until when where that is known.
+/// Why a connection does not send, and until when, if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wait {

@@ -1,5 +1,5 @@
-//! Connections that begin without memory (RFC 4987 section 3.6): everything that the SYN said is
-//! in the number and in the timestamp of the answer.
+//! Stateless handshakes (SYN cookies, RFC 4987 section 3.6): everything known from the SYN is in
+//! the sequence number and the timestamp of the SYN-ACK.
 
 use alloc::boxed::Box;
 use core::net::SocketAddr;
@@ -11,7 +11,7 @@ use base::tcp::TcpFlags;
 use super::{Host, SocketId};
 use crate::Arc;
 use crate::cookie::{CookieOptions, decode_options, encode_options};
-use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps};
+use crate::packet::{EcnMark, Packet, Segment, SegmentOptions, Timestamps, option_bytes};
 use crate::recv::Receiver;
 use crate::tcp::Connection;
 
@@ -25,7 +25,7 @@ fn linux_mss(mss: u16) -> u16 {
 }
 
 impl Host {
-    /// Answers a SYN and keeps nothing.
+    /// Answers a SYN without keeping state.
     pub(super) fn send_cookie(
         &mut self,
         now: Instant,
@@ -42,7 +42,8 @@ impl Host {
         let own = &settings.options;
         let headers = if local.is_ipv4() { 40 } else { 60 };
         let mss = self.shared.mtu.saturating_sub(headers);
-        let mss = own.mss.map_or(mss, |wanted| wanted.min(mss));
+        let bounds = own.mss.into_iter().chain(own.advmss);
+        let mss = bounds.fold(mss, u16::min);
         let timestamps = syn.options.timestamps.filter(|_| own.timestamps);
         let options = CookieOptions {
             window_scale: syn.options.window_scale.filter(|_| own.window_scaling),
@@ -52,7 +53,9 @@ impl Host {
                 && syn.flags.contains(TcpFlags::CWR),
         };
         let mut receiver = Receiver::new(&settings, self.shared.tick);
-        let window = receiver.first_window(mss.into()).min(u32::from(u16::MAX)) as u16;
+        // Of segments as they will come.
+        let segment = u32::from(mss) - option_bytes(timestamps.is_some());
+        let window = receiver.first_window(segment).min(u32::from(u16::MAX)) as u16;
         let peer_mss = syn.options.mss.filter(|mss| *mss > 0);
         let peer_mss = peer_mss.unwrap_or(own.default_mss);
         let is_linux = matches!(settings.recv.buffer.rule, SizeRule::Linux(_));
@@ -92,7 +95,7 @@ impl Host {
         self.shared.transmit(now, None, Box::new(packet));
     }
 
-    /// An ACK for a listener: the answer to a cookie, or nothing that we know of.
+    /// An ACK for a listener: the answer to a cookie, or invalid.
     pub(super) fn handle_cookie(
         &mut self,
         now: Instant,
@@ -118,7 +121,7 @@ impl Host {
             return;
         };
         if is_full {
-            // The peer asks again with its data, and by then somebody may have accepted.
+            // The peer retransmits its data, and by then a place in the accept queue may be free.
             self.shared.counters.accept_overflows += 1;
             return;
         }

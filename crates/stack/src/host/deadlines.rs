@@ -1,9 +1,9 @@
-//! Next deadline of each socket: a heap in which a deadline that moves to a later time costs
-//! nothing until it would be the first.
+//! Next deadline of each socket: a heap in which moving a deadline to a later time costs nothing
+//! until it would be the first.
 //!
-//! Timers of TCP are moved with nearly every packet and hardly ever fire. So a place in the heap
-//! stays where it is while its deadline only moves away, and is looked at again when it gets to the
-//! front; the first place is always right.
+//! TCP's timers are moved with nearly every packet and hardly ever fire. So an entry keeps its
+//! place while its deadline only moves to later times, and is updated when it reaches the front;
+//! the first entry is always right.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use base::Instant;
 
 /// Children of a place: wide and flat, so that few cache lines are touched.
 const CHILDREN: usize = 4;
-/// Place of a socket that has none.
+/// Place of a socket that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// A place in the heap; none is later than the deadline of its socket.
@@ -36,7 +36,7 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// From now on the socket has something to do at `due`; `None`: never.
+    /// Sets the deadline of a socket; `None`: it has none.
     #[inline]
     pub(super) fn set(&mut self, socket: u32, due: Option<Instant>) {
         let due = due.unwrap_or(Instant::MAX);
@@ -85,7 +85,7 @@ impl Deadlines {
         Some(first.socket)
     }
 
-    /// Moves places that are too early away from the front.
+    /// Moves entries that are too early away from the front.
     fn correct_first(&mut self) {
         while let Some(first) = self.heap.first_mut() {
             let due = self.sockets[first.socket as usize].due;
@@ -118,7 +118,7 @@ impl Deadlines {
         self.put(at, moving);
     }
 
-    /// Moves the first place to where it belongs.
+    /// Moves the first entry to where it belongs.
     fn sift_down(&mut self) {
         let moving = self.heap[0];
         let mut at = 0;

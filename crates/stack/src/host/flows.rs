@@ -1,8 +1,7 @@
 //! Lookup of the socket for packets between two ends.
 //!
-//! A table by a keyed hash of the ends, so that nobody can choose ports that meet in it;
-//! what is compared in the end is the ends themselves, which the sockets know. Nothing iterates
-//! over it.
+//! A table by a keyed hash of the ends, so that a peer cannot choose ports that collide. A lookup
+//! compares the ends themselves, which the sockets know. Nothing iterates over it.
 
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
@@ -119,7 +118,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Ends that a small number names: both versions of IP, few of each.
+    /// Ends from a small number: both versions of IP, few of each.
     fn ends(number: u16) -> Ends {
         let port = number / 4 + 1;
         let remote: IpAddr = match number % 4 {

@@ -14,8 +14,8 @@ use crate::Arc;
 use crate::packet::{EcnMark, Packet, Segment};
 use crate::tcp::{Connection, Opening};
 
-/// The next initial number lies so far above the last number of the old connection (RFC 1122
-/// section 4.2.2.13; Linux `tcp_timewait_state_process`).
+/// Least distance of the next initial sequence number from the last one of the old connection (RFC
+/// 1122 section 4.2.2.13; Linux `tcp_timewait_state_process`).
 const REUSE_DISTANCE: u32 = 65_535 + 2;
 
 impl Host {
@@ -30,8 +30,8 @@ impl Host {
         if segment.flags.without(TcpFlags::ECE | TcpFlags::CWR) == TcpFlags::SYN
             && mark != EcnMark::NotEct
         {
-            // A SYN is never capable (RFC 3168 section 6.1.1): somebody on the path sets these bits
-            // (Linux `tcp_ecn_create_request`).
+            // A SYN is never ECN-capable (RFC 3168 section 6.1.1): a device on the path sets these
+            // bits (Linux `tcp_ecn_create_request`).
             segment.flags = TcpFlags::SYN;
         }
         let Some(index) = self.flow_of_segment(remote, local) else {
@@ -83,7 +83,7 @@ impl Host {
         let listener = self.listener_of(local).filter(|_| is_valid);
         match listener {
             Some(_) if flags.contains(TcpFlags::RST) => {}
-            // Linux: a SYN with a FIN is nothing that anybody sends.
+            // Linux drops a SYN with a FIN, which no TCP sends.
             Some(_) if flags.contains(TcpFlags::SYN | TcpFlags::FIN) => {}
             Some(_) if flags.contains(TcpFlags::SYN | TcpFlags::ACK) => {
                 self.shared.reset_in_reply(now, local, remote, segment);
@@ -125,7 +125,7 @@ impl Host {
         (local, remote, iss): (SocketAddr, SocketAddr, SeqNum),
         syn: &Segment,
     ) {
-        // NB12: nobody gets through to a host without a free buffer.
+        // NB12: without a free buffer the host receives nothing.
         if !self.shared.take_one_buffer() {
             return;
         }
@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Begins a connection of a listener, half open: by its SYN, or by what a cookie remembers.
+    /// Begins a connection of a listener, half open: from its SYN, or from a cookie.
     pub(super) fn open_half(
         &mut self,
         now: Instant,
@@ -192,7 +192,8 @@ impl Host {
             TimeWaitDisposition::Ignore => {}
             TimeWaitDisposition::End => self.end_time_wait(index),
             TimeWaitDisposition::Ack => self.answer_from_time_wait(now, index, segment),
-            // Where nobody listens, there is nobody to take over. Linux limits that answer not.
+            // Without a listener the port pair cannot be taken over. Linux does not rate-limit that
+            // answer.
             TimeWaitDisposition::Reuse if !is_listening => match rest.any_restarts {
                 true => self.acknowledge_from_time_wait(now, index),
                 false => self.answer_from_time_wait(now, index, segment),
@@ -246,7 +247,7 @@ impl Host {
     /// than its backlogs have.
     fn is_crowded(&self) -> bool {
         let (occupied, most) = (self.occupied(), self.shared.system.connections_max as usize);
-        // Fewer cannot have as many half-open ones among them.
+        // With fewer sockets in all there cannot be that many half-open ones.
         if occupied * 2 < most {
             return false;
         }
@@ -270,8 +271,8 @@ const fn may_end_handshake(segment: &Segment) -> bool {
     segment.flags.contains(TcpFlags::ACK) && !segment.flags.contains(TcpFlags::RST)
 }
 
-/// Whether a packet claims to come from this host, which no packet of another does: from the end
-/// that it is for, or from a loopback address (Linux drops such packets as martians).
+/// Whether a packet claims to come from this host itself: from the end that it is for, or from a
+/// loopback address (Linux drops such packets as martians).
 fn is_own(remote: SocketAddr, local: SocketAddr) -> bool {
     remote == local || remote.ip().is_loopback() && !local.ip().is_loopback()
 }

@@ -1,4 +1,4 @@
-//! Somebody who waits for connections, and what a SYN does there.
+//! A listener, and its decision about a SYN.
 
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
@@ -10,7 +10,7 @@ use base::settings::SocketSettings;
 use super::config::{ListenOptions, SocketId};
 use crate::Arc;
 
-/// As long as the answer to a cookie may take, and more.
+/// Longer than a cookie is valid.
 const COOKIE_AGE_MAX: Duration = Duration::from_secs(128);
 
 /// RFC 9293's LISTEN state.
@@ -32,13 +32,13 @@ pub(crate) struct Listener {
 /// Treatment of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SynDisposition {
-    /// A connection in SYN-RECEIVED begins.
+    /// Begin a connection in SYN-RECEIVED.
     Open,
-    /// Answered without keeping anything (RFC 4987 section 3.6).
+    /// Answer with a SYN cookie, without keeping state (RFC 4987 section 3.6).
     Cookie,
-    /// Dropped: too many are half open.
+    /// Drop: too many are half open.
     DropHalfOpen,
-    /// Dropped: the accept queue is full.
+    /// Drop: the accept queue is full.
     DropUnaccepted,
 }
 
@@ -65,7 +65,7 @@ impl Listener {
         self.accept_queue.len() > self.backlog as usize
     }
 
-    /// Whether a cookie may come back: who has sent none for as long as one is valid believes none
+    /// Whether a cookie may come back: none is accepted unless one was sent within its lifetime
     /// (Linux `tcp_synq_no_recent_overflow`).
     pub(crate) fn expects_cookie(&self, now: Instant) -> bool {
         self.syn_cookies

@@ -1,13 +1,13 @@
-//! Memory that all connections of a host together may use for received data and for written,
-//! unacknowledged data, and who gives way when it is too much (Linux `tcp_mem`).
+//! The memory budget of a host: what all connections together may use for received and for written,
+//! unacknowledged data, and which of them free some when it is used up (Linux `tcp_mem`).
 //!
-//! Below the pressure mark everybody takes what its own buffers allow. Above it buffers stop
-//! growing, and only those may take more that hold less than an equal share. At the limit nobody
+//! Below the pressure mark each connection takes what its own buffers allow. Above it buffers stop
+//! growing, and only connections with less than an equal share may take more. At the limit none
 //! may, except for the one segment that a connection's application waits for, and for a few bytes
-//! of each connection that writes. Whoever is refused received data has given its data behind gaps
-//! before, which the peer still has (RFC 2018 section 8); where one that holds less than its share
-//! is refused for others, those that hold more than half of theirs give. What was written nobody
-//! else has: only a connection that its application has let go of gives it, with itself.
+//! of each connection that writes. A connection drops its out-of-order data, which the peer still
+//! has (RFC 2018 section 8), before received data is refused; if one with less than its share is
+//! refused because of others, those with more than half of theirs drop theirs, too. Written data
+//! exists only here: it is freed only with an orphaned connection, which is reset.
 
 use core::time::Duration;
 
@@ -22,16 +22,15 @@ const PLENTY_BYTES: u64 = 128 << 20;
 /// Written data that each connection may hold, however much others hold (Linux
 /// `net.ipv4.tcp_wmem[0]`, `tcp_wmem_schedule`).
 const WRITE_FLOOR_BYTES: u64 = 4096;
-/// A program is not woken for less room than this, unless it wants less.
+/// A program is not woken for less room than this many bytes, unless it wants less.
 const WRITE_LOW_WATER_BYTES: u64 = 1024;
-/// Written data with which an orphan does not give way (Linux `SOCK_MIN_SNDBUF`,
-/// `tcp_out_of_memory`).
+/// Written data up to which an orphan is not reset (Linux `SOCK_MIN_SNDBUF`, `tcp_out_of_memory`).
 const ORPHAN_BYTES: u64 = 4608;
 /// Pause after a search that found nothing to release.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// Sockets that one packet makes the host look at, at most: thousands of connections that have
-/// nothing to give must not cost a look at all of them for each packet.
+/// Most sockets that are searched per packet: thousands of connections with nothing to free must
+/// not cost a search of all of them for each packet.
 const SEARCH_SLOTS_MAX: u32 = 1024;
 
 /// Memory of one connection that its host knows of, in bytes.
@@ -49,7 +48,7 @@ impl Held {
         sent: 0,
     };
 
-    /// The same with this much received data; `None`: it is as much.
+    /// With this much received data; `None`: unchanged.
     #[inline]
     pub(super) const fn with_received(self, bytes: u64) -> Option<Self> {
         let received = clamped(bytes);
@@ -59,7 +58,7 @@ impl Held {
         Some(Self { received, ..self })
     }
 
-    /// The same with this much written data; `None`: it is as much.
+    /// With this much written data; `None`: unchanged.
     #[inline]
     pub(super) const fn with_sent(self, bytes: u64) -> Option<Self> {
         let sent = clamped(bytes);
@@ -97,7 +96,7 @@ pub(crate) struct Memory {
     used: u64,
     /// Connections that hold any.
     holders: u64,
-    /// Somebody was refused for what others hold.
+    /// A connection was refused because of what others hold.
     is_wanted: bool,
     search: Search,
 }
@@ -105,16 +104,16 @@ pub(crate) struct Memory {
 /// The search for connections that can release memory; it continues where it ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
-    /// The next slot that it looks at.
+    /// The next slot to search.
     next: u32,
-    /// Slots since one gave something.
+    /// Slots searched since one freed something.
     in_vain: u32,
     /// None before.
     after: Instant,
 }
 
 impl Search {
-    /// The slots of so many that it looks at now.
+    /// The slots to search now, of this many.
     fn slots(&self, all: u32) -> impl Iterator<Item = u32> + use<> {
         let begin = self.next;
         (0..all.min(SEARCH_SLOTS_MAX)).map(move |step| (begin + step) % all)
@@ -142,7 +141,7 @@ impl Search {
 /// Memory that the host grants to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Whatever its own buffer allows.
+    /// What its own buffer allows.
     Free,
     /// Less than an equal share: it may take this, and its buffer does not grow.
     Tight,
@@ -190,7 +189,7 @@ impl Memory {
         self.used > self.budget.pressure_bytes
     }
 
-    /// Whether there is so much that no single packet needs to be counted.
+    /// Whether so much is free that single packets need not be checked.
     pub(crate) const fn is_plenty(&self) -> bool {
         self.used.saturating_add(PLENTY_BYTES) <= self.budget.pressure_bytes
     }
@@ -250,12 +249,12 @@ impl Memory {
         self.holders = self.holders + (now > 0) as u64 - (before > 0) as u64;
     }
 
-    /// Others shall give what they hold beyond their share.
+    /// Asks others to free what they hold beyond their share.
     pub(crate) const fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Whether others are to be asked now; the question is forgotten by it.
+    /// Whether others are to be asked now; resets the request.
     pub(super) fn is_search_due(&mut self, now: Instant) -> bool {
         core::mem::take(&mut self.is_wanted) && now >= self.search.after
     }
@@ -265,7 +264,7 @@ impl Memory {
         self.search.slots(all)
     }
 
-    /// A search has looked at this many of all slots; it gave something back or not.
+    /// A search of this many of all slots ended, with something freed or not.
     pub(super) fn on_searched(&mut self, now: Instant, looked: u32, all: u32, has_given: bool) {
         self.search.on_searched(now, looked, all, has_given);
     }
@@ -309,19 +308,19 @@ mod tests {
         let sent = |sent| Held { received: 0, sent };
         let none = Held::NONE;
         memory.set_held(none, sent(50_000));
-        // Up to the pressure mark what it likes, and so many that a share is reached.
+        // Up to the pressure mark anything, and so many connections that a share is reached.
         assert_eq!(memory.room_to_write(sent(50_000), 1 << 20), 50_000);
         memory.set_held(none, sent(20_000));
         assert_eq!(memory.room_to_write(sent(50_000), 10_000), 0);
         assert_eq!(memory.room_to_write(sent(20_000), 1 << 20), 30_000);
         assert_eq!(memory.room_to_write(sent(20_000), 7), 7);
         memory.set_held(sent(20_000), sent(49_500));
-        // Little room is for who wants no more.
+        // Little room is offered only to programs that want no more.
         assert_eq!(memory.room_to_write(sent(49_500), 5000), 0);
         assert_eq!(memory.room_to_write(sent(49_500), 500), 500);
         memory.set_held(none, sent(1000));
         assert!(memory.is_exhausted());
-        // The floor is everybody's.
+        // Each connection has the floor.
         assert_eq!(memory.room_to_write(sent(1000), 1 << 20), 3096);
         assert_eq!(memory.room_to_write(sent(3500), 1 << 20), 0);
         assert!(memory.has_room_to_write(sent(3000)));
@@ -363,7 +362,7 @@ mod tests {
         assert_eq!(turn(true), (1024, 2047, false));
         assert_eq!(turn(false), (2048, 923, false));
         assert_eq!(turn(false), (924, 1947, false));
-        // Nobody has given anything on a whole round.
+        // No connection has freed anything on a whole round.
         assert_eq!(turn(false), (1948, 823, true));
         let mut search = Search::default();
         search.on_searched(now, 500, 500, true);

@@ -1,4 +1,4 @@
-//! One host: its addresses, listeners and connections, and the way of a packet to them.
+//! One host: its addresses, listeners and connections, and the dispatch of packets to them.
 
 mod calls;
 mod config;
@@ -43,7 +43,7 @@ use deadlines::Deadlines;
 use flows::{Ends, Flows};
 pub(crate) use listener::Listener;
 pub(crate) use memory::{Grant, memory_of};
-pub(crate) use shared::{Shared, Spread, WaitingAck};
+pub(crate) use shared::{RateLimit, Shared, WaitingAck};
 pub(crate) use socket::{Socket, Writer};
 use sockets::{Kind, Sockets};
 pub(crate) use time_wait::TimeWait;
@@ -71,9 +71,9 @@ pub struct Host {
     /// When each socket has something to do.
     deadlines: Deadlines,
     /// The connection whose deadline may have changed since that was noted. Packets come in trains:
-    /// it is looked at when there is another such one, or when somebody asks.
+    /// it is updated for the next other connection, or when the deadline is asked for.
     unsettled: Option<u32>,
-    /// Sockets whose time has come; empty between calls.
+    /// Sockets that are due; empty between calls.
     due: Vec<u32>,
     /// Connections that wait for room in the local queue.
     blocked: VecDeque<SocketId>,
@@ -83,7 +83,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host without connections, of a [`Config`](crate::Config) or of everything that can be set.
+    /// A host without connections, from a [`Config`](crate::Config) or a full [`HostConfig`].
     #[must_use]
     pub fn new(config: impl Into<HostConfig>) -> Self {
         let HostConfig {
@@ -145,13 +145,13 @@ impl Host {
         }
     }
 
-    /// A packet came in. What is wrong with it is counted and answered, never returned.
+    /// Processes a received packet. What is wrong with it is counted and answered, never returned.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
         self.handle_packet_in_place(now, &mut packet);
     }
 
-    /// As [`Host::handle_packet`], for who uses the memory of the packet again: what is left there
-    /// means nothing.
+    /// As [`Host::handle_packet`], for callers that reuse the memory of the packet, whose contents
+    /// are unspecified afterwards.
     pub fn handle_packet_in_place(&mut self, now: Instant, packet: &mut Packet) {
         if !self.has_address(packet.destination) {
             self.shared.counters.not_for_us += 1;
@@ -185,8 +185,8 @@ impl Host {
         }
     }
 
-    /// Somebody was refused memory for what others hold: those that hold more than half an equal
-    /// share give what waits behind gaps, until there is room again.
+    /// A connection was refused memory because of others: those with more than half an equal share
+    /// drop out-of-order data, until there is room again.
     #[cold]
     fn reclaim(&mut self, now: Instant) {
         let much = self.shared.memory.share() / 2;
@@ -232,7 +232,7 @@ impl Host {
         self.flows.find_for_packet(&ends, has_ends)
     }
 
-    /// From now on packets between these ends are for the socket in that slot.
+    /// Registers a socket for packets between these ends.
     fn lead_to(&mut self, ends: &Ends, index: u32) {
         let sockets = &self.sockets;
         let has_ends = |index| sockets.has_ends(index, ends);
@@ -262,7 +262,7 @@ impl Host {
         Some(queued.bytes)
     }
 
-    /// Whether [`Host::poll_transmit`] may have a packet.
+    /// Whether [`Host::poll_transmit`] may return a packet.
     #[inline]
     #[must_use]
     pub fn may_transmit(&self) -> bool {
@@ -272,7 +272,7 @@ impl Host {
     /// Lets connections that wait for the local queue send, where it is empty.
     #[inline]
     fn fill_local_queue(&mut self, now: Instant) {
-        // A connection that has nothing to send any more must not hold up the next.
+        // A connection with nothing more to send must not block the next.
         while self.shared.outbox.is_empty() && self.unblock(now) {}
     }
 
@@ -295,7 +295,7 @@ impl Host {
         }
     }
 
-    /// Lets one connection go on that waited for the local queue; false where none does.
+    /// Resumes one connection that waited for the local queue; false if none does.
     fn unblock(&mut self, now: Instant) -> bool {
         let Some(id) = self.blocked.pop_front() else {
             return false;
@@ -347,7 +347,7 @@ impl Host {
     fn next_event(&mut self) -> Option<(SocketId, Event)> {
         loop {
             let (id, event) = self.shared.events.pop_front()?;
-            // Its application may have let go of it since.
+            // Its application may have closed it since.
             if self.sockets.is_known(id) {
                 return Some((id, event));
             }
@@ -366,14 +366,14 @@ impl Host {
         self.shared.pool.state()
     }
 
-    /// Bytes of memory of all connections: of received data that was not read yet or waits behind a
-    /// gap, and of written data that is not acknowledged. [`HostSettings::memory`] bounds them.
+    /// Bytes of memory of all connections: of received data that is unread or out of order, and of
+    /// written data that is not acknowledged. [`HostSettings::memory`] bounds them.
     #[must_use]
     pub const fn memory_bytes(&self) -> u64 {
         self.shared.memory.used()
     }
 
-    /// Tells `trace` from now on what happens.
+    /// Reports events to `trace` from now on.
     pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
         self.shared.trace = Some(trace);
     }
@@ -464,7 +464,7 @@ impl Host {
         }
     }
 
-    /// Gives the slot of a connection back.
+    /// Frees the slot of a connection.
     fn free(&mut self, id: SocketId) {
         if let Some(connection) = self.sockets.connection(id) {
             connection.forget_memory(&mut self.shared);
@@ -473,8 +473,8 @@ impl Host {
         self.sockets.remove(id);
     }
 
-    /// Both sides have closed: little remains of the connection, and the whole of it only until its
-    /// application has closed it. If too many are waiting already, nothing remains (Linux
+    /// Moves a connection to TIME-WAIT: little of it remains, and all of it only until its
+    /// application has closed it. If too many are in TIME-WAIT already, nothing remains (Linux
     /// `tcp_time_wait`).
     fn begin_time_wait(&mut self, now: Instant, index: u32) {
         let is_full = self.sockets.time_waits() >= self.shared.system.time_wait_max;
@@ -538,8 +538,7 @@ impl Host {
         }
     }
 
-    /// Buffers are free again: as many applications as there are of them may write, those first
-    /// that have waited longest.
+    /// Buffers are free again: wakes as many applications, those first that have waited longest.
     fn wake_pool_waiters(&mut self) {
         let free = self.shared.pool.free() as usize;
         for _ in 0..free.min(self.pool_waiters.len()) {

@@ -50,7 +50,7 @@ impl WaitingAck {
     }
 }
 
-/// Everything of a host except its sockets.
+/// Everything of a host but its sockets.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) mtu: u16,
@@ -67,14 +67,14 @@ pub(crate) struct Shared {
     /// Memory for packets that are sent next.
     #[expect(clippy::vec_box, reason = "the boxes go into the local queue")]
     spare_packets: Vec<Box<Packet>>,
-    /// How often the driver has asked for packets: what lies between two times is one batch.
+    /// How often the driver has asked for packets; packets received between two times form a batch.
     pub(super) batch: u64,
     pub(crate) events: VecDeque<(SocketId, Event)>,
     pub(crate) trace: Option<Box<dyn Trace>>,
     pub(super) controllers: Option<Box<dyn Controllers>>,
     pub(crate) spare_flight: SpareFlight,
     pub(crate) spare_queue: SpareQueue,
-    answers: Spread,
+    answers: RateLimit,
 }
 
 impl Shared {
@@ -95,7 +95,7 @@ impl Shared {
             controllers: None,
             spare_flight: SpareFlight::default(),
             spare_queue: SpareQueue::default(),
-            answers: Spread::default(),
+            answers: RateLimit::default(),
             system,
         }
     }
@@ -114,8 +114,8 @@ impl Shared {
     /// Queues a packet for the driver, and returns what it counts there; 0 where it is dropped. A
     /// packet that belongs to no connection is dropped where the local queue is full, and a bare
     /// ACK where twice as much waits: a peer can ask for one with each of its packets. For all else
-    /// connections ask [`Shared::has_room`] before. What carries no data has no buffer yet: where
-    /// the pool is empty, it does not leave (seed: `NetBurner`, NB12).
+    /// connections ask [`Shared::has_room`] before. A packet without data needs a buffer of its
+    /// own: with an empty pool it is dropped (seed: `NetBurner`, NB12).
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
@@ -147,7 +147,7 @@ impl Shared {
         bytes
     }
 
-    /// Memory for a packet that is to be queued; what is in it means nothing.
+    /// Memory for a packet to be queued, with unspecified contents.
     #[inline]
     pub(crate) fn packet_memory(&mut self) -> Box<Packet> {
         let spare = self.spare_packets.pop();
@@ -162,8 +162,8 @@ impl Shared {
         }
     }
 
-    /// Whether the pool has a buffer for a packet that holds it only on its way; what finds none is
-    /// dropped, and counted.
+    /// Whether the pool has a buffer for a packet that needs it only while queued; counts a drop if
+    /// not.
     pub(crate) const fn take_one_buffer(&mut self) -> bool {
         let may = self.pool.can_take(1);
         if !may {
@@ -189,7 +189,7 @@ impl Shared {
         waiting.batch == self.batch && waiting.index() < self.outbox.len()
     }
 
-    /// Makes a bare ACK that [waits still](Self::waits_still) a newer one.
+    /// Updates a bare ACK that [is still queued](Self::waits_still).
     pub(crate) fn renew(
         &mut self,
         now: Instant,
@@ -206,9 +206,9 @@ impl Shared {
         }
     }
 
-    /// The local queue is empty: the next packet takes its first place, which is in the
-    /// processor's cache, not the next one of all that there were. Memory is given back after a
-    /// storm: timers of all connections may fire at once, and the packets of each find room.
+    /// The local queue is empty: the next packet reuses its first place, which is in the
+    /// processor's cache. Memory is freed after a burst, such as timers of all connections firing
+    /// at once.
     #[inline]
     pub(super) fn rewind_outbox(&mut self) {
         self.outbox.clear();
@@ -217,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// Packets in the local queue with which no further bare ACK is added.
+    /// Packets in the local queue from which on no further bare ACK is added.
     const fn answers_max(&self) -> usize {
         2 * self.system.txqueuelen as usize
     }
@@ -231,9 +231,9 @@ impl Shared {
         self.events.push_back((socket, event));
     }
 
-    /// Whether the host may answer another segment that belongs to no living connection.
+    /// Whether the host may answer another segment that belongs to no open connection.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
-        // All of a second at once, where there were none in the second before.
+        // A whole second's worth may be sent at once after an idle second.
         let per_second = self.system.answers_per_second;
         let may = self.answers.take(now, per_second, per_second);
         if !may {
@@ -262,22 +262,22 @@ fn is_bare(packet: &Packet) -> bool {
         .is_some_and(|segment| segment.payload.is_empty())
 }
 
-/// An ACK that a later one makes up for.
+/// An ACK that a later one makes redundant.
 fn is_bare_ack(packet: &Packet) -> bool {
     packet.segment().is_some_and(|segment| {
         segment.payload.is_empty() && segment.flags.without(TcpFlags::ECE) == TcpFlags::ACK
     })
 }
 
-/// When all that was taken of a rate limit would have been spread evenly.
+/// A rate limit: the time by which all that was taken would have been used at an even rate (the
+/// generic cell rate algorithm, GCRA).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spread {
+pub(crate) struct RateLimit {
     until: Instant,
 }
 
-impl Spread {
-    /// Whether there is one more of this many per second, of which `burst` may come at once; it is
-    /// used then.
+impl RateLimit {
+    /// Takes one of `per_second`, of which `burst` may come at once; false if none is left.
     pub(crate) fn take(&mut self, now: Instant, per_second: u32, burst: u32) -> bool {
         let Some(spacing) = Duration::from_secs(1).checked_div(per_second) else {
             return false;
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn answers_are_limited_by_the_second() {
         let check = |per_second, burst, millis: &[u64], expected: &[bool]| {
-            let mut limit = Spread::default();
+            let mut limit = RateLimit::default();
             let at = |millis: &u64| Instant::from_nanos(millis * 1_000_000);
             let taken: alloc::vec::Vec<bool> = millis
                 .iter()

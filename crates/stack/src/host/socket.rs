@@ -1,8 +1,8 @@
-//! State of a connection beside TCP: whose it is, what its application waits for and has been told,
-//! and what it holds of what all connections share.
+//! State of a connection beside TCP: its owner, what its application waits for and was told, and
+//! what it holds of memory and pool.
 //!
-//! Knows no states, segments or windows: a connection says what has happened, and who hears of it
-//! is decided here.
+//! Knows no states, segments or windows: the connection says what has happened, this decides whom
+//! to notify.
 
 use super::config::{Event, Failure, SocketId};
 use super::memory::{Grant, Held};
@@ -15,7 +15,7 @@ enum Owner {
     Opener,
     /// This listener, which counts it as half open.
     HalfOpen(SocketId),
-    /// This listener, until somebody accepts it.
+    /// This listener, until it is accepted.
     Listener(SocketId),
     /// The application that accepted it.
     Acceptor,
@@ -24,7 +24,7 @@ enum Owner {
 /// Event for which an application with more to write waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// For nothing.
+    /// None.
     Free,
     /// For room in the send buffer.
     AwaitsRoom,
@@ -38,13 +38,13 @@ pub(crate) struct Socket {
     id: SocketId,
     owner: Owner,
     writer: Writer,
-    /// The host knows that it waits for the pool.
+    /// The host has it in its list of waiters for the pool.
     is_pool_waiter: bool,
     /// Readability was reported, and the application has not read since.
     told_readable: bool,
     /// Closed by the application: nothing will be read any more.
     is_orphan: bool,
-    /// Memory that the host knows of.
+    /// Memory that was reported to the host.
     memory_held: Held,
 }
 
@@ -125,7 +125,7 @@ impl Socket {
         self.is_orphan
     }
 
-    /// The application lets go of it, or there will be none.
+    /// The application closes it, or there will be none.
     pub(crate) const fn let_go(&mut self) {
         self.is_orphan = true;
     }
@@ -206,12 +206,12 @@ impl Socket {
         shared.memory.grant(self.memory_held, more)
     }
 
-    /// Bytes of so many that the host lets its application write.
+    /// How many of these bytes the host lets its application write.
     pub(crate) fn room_to_write(&self, shared: &Shared, wanted: u64) -> u64 {
         shared.memory.room_to_write(self.memory_held, wanted)
     }
 
-    /// Whether the host lets its application write, which waits to do so.
+    /// Whether the host lets a waiting application write.
     pub(crate) fn has_room_to_write(&self, shared: &Shared) -> bool {
         shared.memory.has_room_to_write(self.memory_held)
     }
@@ -226,7 +226,7 @@ impl Socket {
         self.is_orphan && shared.memory.is_exhausted() && self.memory_held.is_much_for_an_orphan()
     }
 
-    /// From now on it holds this much memory with received data.
+    /// Reports the memory held by received data.
     #[inline]
     pub(crate) fn hold_received(&mut self, shared: &mut Shared, bytes: u64) {
         if let Some(held) = self.memory_held.with_received(bytes) {
@@ -234,7 +234,7 @@ impl Socket {
         }
     }
 
-    /// From now on it holds this much memory with written data.
+    /// Reports the memory held by written data.
     #[inline]
     pub(crate) fn hold_sent(&mut self, shared: &mut Shared, bytes: u64) {
         if let Some(held) = self.memory_held.with_sent(bytes) {
@@ -247,7 +247,7 @@ impl Socket {
         self.memory_held = held;
     }
 
-    /// From now on it holds this many buffers of the pool with received and with sent data.
+    /// Reports the buffers of the pool held by received and by sent data.
     pub(crate) fn hold_buffers(&self, shared: &mut Shared, received: u32, sent: u32) {
         shared.pool.set_held(self.id, received, sent);
     }
@@ -285,7 +285,7 @@ mod tests {
         assert!(!socket.begins_to_await_pool());
         socket.on_write(Writer::AwaitsPool);
         assert!(socket.begins_to_await_pool() && !socket.begins_to_await_pool());
-        // It has not had its turn, whatever it waits for meanwhile.
+        // It stays in the list until its turn, whatever it waits for meanwhile.
         socket.on_write(Writer::Free);
         socket.on_write(Writer::AwaitsPool);
         assert!(!socket.begins_to_await_pool());

@@ -1,5 +1,4 @@
-//! The sockets of a host, by number. A number names its socket for ever: a slot that is used again
-//! has another generation.
+//! The sockets of a host, by ID. An ID is never reused: a reused slot gets another generation.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -49,7 +48,7 @@ impl Sockets {
         0..self.slots.len() as u32
     }
 
-    /// Puts in what `make` makes of its id.
+    /// Inserts what `make` returns for its ID.
     pub(super) fn insert(&mut self, make: impl FnOnce(SocketId) -> Kind) -> SocketId {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -72,7 +71,7 @@ impl Sockets {
         id
     }
 
-    /// Puts something else into a slot, whose old id is not known any more.
+    /// Replaces the contents of a slot; its old ID becomes invalid.
     pub(super) fn replace(&mut self, index: u32, kind: Kind) {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
@@ -93,7 +92,7 @@ impl Sockets {
         self.free.push(index);
     }
 
-    /// The id of what is in a slot now.
+    /// The present ID of a slot.
     pub(super) fn id_at(&self, index: u32) -> SocketId {
         SocketId {
             index,
@@ -122,7 +121,7 @@ impl Sockets {
         }
     }
 
-    /// Whether those are the ends, the remote one first, of what is in a slot.
+    /// Whether these, the remote one first, are the ends of the connection in a slot.
     pub(super) fn has_ends(&self, index: u32, (remote, local): &Ends) -> bool {
         match self.slots.get(index as usize).map(|slot| &slot.kind) {
             Some(Kind::Connection(connection)) => connection.is_between(remote, local),
@@ -139,7 +138,7 @@ impl Sockets {
         }
     }
 
-    /// A connection to be looked at.
+    /// A connection, for reading.
     pub(super) fn look(&self, id: SocketId) -> Option<&Connection> {
         match &self.slot(id)?.kind {
             Kind::Connection(connection) => Some(connection),
@@ -147,7 +146,7 @@ impl Sockets {
         }
     }
 
-    /// A listener to be looked at.
+    /// A listener, for reading.
     pub(super) fn look_at_listener(&self, id: SocketId) -> Option<&Listener> {
         match &self.slot(id)?.kind {
             Kind::Listener(listener) => Some(listener),

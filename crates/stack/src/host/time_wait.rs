@@ -1,4 +1,4 @@
-//! TIME-WAIT: the rest of a connection that both sides have closed (RFC 9293 section 3.3.2).
+//! TIME-WAIT: what is kept of a connection that both sides have closed (RFC 9293 section 3.3.2).
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -6,10 +6,10 @@ use core::time::Duration;
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
-use super::shared::Spread;
+use super::shared::RateLimit;
 use crate::packet::{Segment, SegmentOptions, Timestamps};
 
-/// A port pair that stays used, so that old segments do not reach a new connection.
+/// A port pair that stays in use, so that old segments do not reach a new connection.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
     pub(crate) local: SocketAddr,
@@ -28,25 +28,25 @@ pub(crate) struct TimeWait {
     pub(crate) hop_limit: u8,
     /// Linux waits anew after any segment of the peer, others after a FIN only.
     pub(crate) any_restarts: bool,
-    /// Answers to what carries no data, and how many there may be.
-    pub(crate) answers: Spread,
+    /// Rate limit of answers to segments without data.
+    pub(crate) answers: RateLimit,
     pub(crate) answers_per_second: u32,
 }
 
 /// Treatment of a segment in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeWaitDisposition {
-    /// The peer missed our ACK: it hears it again, and the time starts anew.
+    /// The peer missed our ACK: repeat it, and restart the timer.
     AckAndRestart,
-    /// The time starts anew without an answer.
+    /// Restart the timer without an answer.
     Restart,
     /// Answer with an ACK.
     Ack,
     /// Nothing.
     Ignore,
-    /// The connection is forgotten at once.
+    /// End the state at once.
     End,
-    /// A new connection may take the port pair over.
+    /// A new connection may reuse the port pair.
     Reuse,
 }
 
@@ -80,7 +80,7 @@ impl TimeWait {
             if self.may_reuse && is_newer && !is_old_clock {
                 return D::Reuse;
             }
-            // It may be a new one whose number happens to be old.
+            // It may belong to a new connection whose number happens to be old.
             if !is_old_clock {
                 return D::Ack;
             }
@@ -92,14 +92,14 @@ impl TimeWait {
         }
     }
 
-    /// Whether a segment may be answered now. What carries nothing is answered at a limited rate,
-    /// so that two confused ends do not keep each other busy (Linux `tcp_oow_rate_limited`).
+    /// Whether a segment may be answered now. Segments without data are answered at a limited rate,
+    /// against ACK loops (Linux `tcp_oow_rate_limited`).
     pub(crate) fn may_answer(&mut self, now: Instant, segment: &Segment) -> bool {
         let carries = segment.sequence_bytes() > 0 && !segment.flags.contains(TcpFlags::SYN);
         carries || self.answers.take(now, self.answers_per_second, 1)
     }
 
-    /// How far the clock of a segment is ahead of the last one; 0 where that is not known.
+    /// How far the timestamp of a segment is ahead of the last one; 0 if unknown.
     fn clock_ahead(&self, segment: &Segment) -> i32 {
         match (self.timestamps, segment.options.timestamps) {
             (Some((_, recent)), Some(timestamps)) if recent != 0 => {
@@ -117,7 +117,7 @@ impl TimeWait {
         }
     }
 
-    /// The ACK that says where we are.
+    /// The ACK with our present numbers.
     pub(crate) fn ack(&self, now: Instant) -> Segment {
         let clock = (now.as_nanos() / 1_000_000) as u32;
         Segment {
@@ -156,7 +156,7 @@ mod tests {
             due: Instant::ZERO,
             hop_limit: 64,
             any_restarts: true,
-            answers: Spread::default(),
+            answers: RateLimit::default(),
             answers_per_second: 2,
         }
     }

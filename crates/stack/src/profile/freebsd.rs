@@ -150,6 +150,7 @@ const fn options() -> Options {
         dsack: false,
         ecn: Ecn::Off, // since 8 (recalled)
         mss: None,
+        advmss: None,
         default_mss: 512, // net.inet.tcp.mssdflt (recalled)
         initial_window_segments: None,
         window_clamp: None,

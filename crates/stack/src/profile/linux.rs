@@ -211,6 +211,7 @@ const fn options() -> Options {
         dsack: true,          // net.ipv4.tcp_dsack 1 (recalled)
         ecn: Ecn::Accept,     // net.ipv4.tcp_ecn 2 (rule 12.8)
         mss: None,
+        advmss: None,
         default_mss: 536,              // TCP_MSS_DEFAULT; RFC 9293 section 3.7.1
         initial_window_segments: None, // rule 3.2
         window_clamp: None,

@@ -69,8 +69,8 @@ pub const PROFILES: &[(&str, MakeProfile)] = &[
     ("textbook", textbook),
 ];
 
-/// The same stacks on systems that were built otherwise, by name. What they set of a connection is
-/// what the profile without the ending sets.
+/// The same stacks on systems built with other options, by name. Settings of connections are those
+/// of the profile without the suffix.
 pub const BUILDS: &[(&str, MakeProfile)] = &[("linux_6_18_hz1000", linux_6_18_hz1000)];
 
 /// No profile has that name.
@@ -129,8 +129,8 @@ const fn fixed_size(min: u32, initial: u32, request_max: u32) -> BufferSize {
     }
 }
 
-/// ACKs as most stacks delay them: every second packet, or after `delay`; none because of what an
-/// application does, and none that are merged.
+/// Delayed ACKs as in most stacks: every second packet, or after `delay`; independent of the
+/// application, and never merged.
 const fn acks_after(delay: Duration) -> Acks {
     Acks {
         every: AckEvery::Packets(2), // RFC 1122 section 4.2.3.2

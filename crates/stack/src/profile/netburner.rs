@@ -2,7 +2,7 @@
 //!
 //! Memory is counted in whole packet buffers of a shared pool, one segment each, with separate
 //! budgets for receiving, data out of order, data not yet sent and data not yet acknowledged
-//! (experiments A1). How it controls congestion is not published; the budgets bound it.
+//! (experiments A1). Its congestion control is not published; the budgets bound what is in flight.
 
 use core::time::Duration;
 
@@ -115,6 +115,7 @@ const fn options() -> Options {
         dsack: false,
         ecn: Ecn::Off,
         mss: None,
+        advmss: None,
         default_mss: 512, // NB56
         initial_window_segments: None,
         window_clamp: None,

@@ -1,6 +1,6 @@
 //! Presets: changes of a profile's settings for a kind of traffic.
 //!
-//! Each acts on settings of whatever profile, and on a living connection through
+//! Each acts on settings of whatever profile, and on an open connection through
 //! [`Host::configure`](crate::Host::configure).
 
 use base::settings::{Accounting, Nagle, Push, SocketSettings};

@@ -84,6 +84,7 @@ const fn options() -> Options {
         dsack: true,          // RFC 2883
         ecn: Ecn::Accept,     // RFC 3168
         mss: None,
+        advmss: None,
         default_mss: 536, // RFC 9293 section 3.7.1
         initial_window_segments: None,
         window_clamp: None,

@@ -1,7 +1,7 @@
 //! The Microsoft stack of Knowledge Base article 214397: Windows NT 4 and 2000.
 //!
-//! What the seed and its original say (experiments A3, WS1 to WS47) is exact: the timer is 200 ms,
-//! without a tick, because the article reasons so. The rest is recalled from Windows 2000.
+//! Values from the seed and its original (experiments A3, WS1 to WS47) are exact: the timer is 200
+//! ms, without a tick, because the article reasons so. The rest is recalled from Windows 2000.
 
 use core::time::Duration;
 
@@ -79,6 +79,7 @@ const fn options() -> Options {
         dsack: false,
         ecn: Ecn::Off,
         mss: None,
+        advmss: None,
         default_mss: 536,
         initial_window_segments: None,
         window_clamp: None,

@@ -29,7 +29,7 @@ pub(super) struct Pass {
     prior_highest: u64,
     prior_sacked: u32,
     prior_in_flight: u32,
-    /// The cumulative acknowledgment moved.
+    /// The cumulative acknowledgment advanced.
     pub(super) is_progress: bool,
     /// Duplicate ACKs that this one is (0 or 1).
     pub(super) duplicates: u32,
@@ -37,13 +37,13 @@ pub(super) struct Pass {
     pub(super) acked: u32,
     /// Data that was retransmitted was acknowledged.
     retransmitted_acked: bool,
-    /// Data from before the recovery that was sent once only arrived.
+    /// Data from before the recovery arrived that was sent only once.
     pub(super) original_arrived: bool,
     /// Something was newly SACKed.
     pub(super) has_sacked: bool,
     /// A duplicate was reported.
     pub(super) is_dsack: bool,
-    /// The duplicate is the tail-loss probe.
+    /// The duplicate is that of the tail-loss probe.
     is_dsack_of_probe: bool,
     /// The timer is to be set anew.
     pub(super) sets_timer: bool,
@@ -72,17 +72,17 @@ impl SentSpan {
     }
 }
 
-/// Listeners for newly delivered data, cumulatively acknowledged or SACKed.
+/// What is told of newly delivered data, cumulatively acknowledged or SACKed.
 struct Arrivals<'a> {
     /// The recovery ends when this is acknowledged.
-    high: u64,
+    recovery_point: u64,
     min_rtt: Option<Duration>,
     rack: &'a mut Rack,
     rate: &'a mut RateSampler,
 }
 
 impl Arrivals<'_> {
-    /// `tells_order`: it arrived as it was sent last, so that what left before it is late.
+    /// `tells_order`: it arrived as it was last sent, so that what was sent before it is late.
     fn add(&mut self, piece: &Delivered<'_>, pass: &mut Pass, tells_order: bool) {
         let record = piece.record;
         if tells_order {
@@ -98,7 +98,7 @@ impl Arrivals<'_> {
         self.rate
             .on_delivered(&mut pass.sample, record.sent, piece.end, &record.state);
         if !record.was_retransmitted {
-            pass.original_arrived |= piece.end <= self.high;
+            pass.original_arrived |= piece.end <= self.recovery_point;
             pass.lowest_original = pass.lowest_original.min(piece.start);
         }
     }
@@ -158,12 +158,11 @@ impl LossRecovery {
             delivered,
             lost,
             is_duplicate: pass.duplicates > 0,
-            may_send: pass.is_progress || delivered > 0 || lost > 0 || pass.duplicates > 0,
         }
     }
 
-    /// An ACK came that was not overtaken: all that it does where nothing is out and it carries no
-    /// SACK blocks.
+    /// An ACK came that was not reordered: all that it does where nothing is in flight and it
+    /// carries no SACK blocks.
     #[inline]
     pub(crate) fn on_ack_of_nothing(&mut self) {
         self.timer_of_burst = None;
@@ -171,8 +170,7 @@ impl LossRecovery {
         self.holds_retransmissions = false;
     }
 
-    /// An ACK that was overtaken says nothing new but by its SACK blocks (Linux `tcp_ack`,
-    /// `old_ack`).
+    /// A reordered ACK has news only in its SACK blocks (Linux `tcp_ack`, `old_ack`).
     fn on_old_ack(&mut self, input: &AckInput<'_>) -> AckOutcome {
         let mut pass = self.begin_pass(input);
         let (counted, lost) = (self.rate.counted(), self.board.lost_total());
@@ -186,7 +184,6 @@ impl LossRecovery {
         AckOutcome {
             delivered: u32::try_from(delivered).unwrap_or(u32::MAX),
             lost: u32::try_from(lost).unwrap_or(u32::MAX),
-            may_send: lost > 0,
             ..AckOutcome::default()
         }
     }
@@ -238,7 +235,7 @@ impl LossRecovery {
         sorted.copy_from_slice(&blocks[..sorted.len()]);
         sorted.sort_unstable();
         for &(start, end) in &*sorted {
-            // What begins with the first missing byte, or before it, is no hole (Linux
+            // A block from the first missing byte on, or before it, is invalid (Linux
             // `tcp_is_sackblock_valid`).
             if start >= end || end > self.board.next() || start <= una {
                 if end > una {
@@ -248,7 +245,7 @@ impl LossRecovery {
             }
             self.process_sack_block((start, end), pass);
         }
-        // In Loss the marks say nothing of order, unless the timeout may still be undone.
+        // In Loss the marks do not show reordering, unless the timeout may still be undone.
         if pass.lowest_original < u64::MAX
             && (self.state != CongestionState::Loss || self.has_undo())
             && pass.lowest_original < pass.prior_highest
@@ -260,7 +257,7 @@ impl LossRecovery {
 
     fn arrivals(&mut self) -> (&mut Scoreboard, Arrivals<'_>) {
         let arrivals = Arrivals {
-            high: self.high,
+            recovery_point: self.recovery_point,
             min_rtt: self.rtt.min_rtt(),
             rack: &mut self.rack,
             rate: &mut self.rate,
@@ -280,9 +277,10 @@ impl LossRecovery {
         pass.has_sacked |= packets > 0;
     }
 
-    /// The peer reports what it got twice (Linux `tcp_dsack_seen`).
+    /// The peer reports a duplicate (Linux `tcp_dsack_seen`).
     fn process_dsack(&mut self, (start, end): (u64, u64), pass: &mut Pass) {
-        if start >= end || end > self.board.next() {
+        let is_sent = end <= self.board.next();
+        if start >= end || !(is_sent || self.settings.recovery.rto_rule == RtoRule::Linux) {
             self.stats.make().sack_rejected += 1;
             return;
         }
@@ -290,11 +288,11 @@ impl LossRecovery {
         let stats = self.stats.make();
         stats.dsacks += packets;
         let exceeds_sent = stats.dsacks > stats.retransmitted_packets;
-        if packets == 1 && self.probe.high == Mark::at(end) {
+        if packets == 1 && self.probe.end == Mark::at(end) {
             pass.is_dsack_of_probe = true;
         }
         if exceeds_sent {
-            // We never sent this much twice: the network doubled it, or the peer lies.
+            // We never retransmitted this much: the network duplicated it, or the peer lies.
             return;
         }
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
@@ -303,12 +301,17 @@ impl LossRecovery {
         }
         pass.is_dsack = true;
         self.rate.count(packets, pass.ece);
+        if !is_sent {
+            // Linux counts it before it finds that (`tcp_is_sackblock_valid`).
+            self.stats.make().sack_rejected += 1;
+            return;
+        }
         let duplicate = self.board.duplicate(start, end);
         if duplicate == Duplicate::OfTheNetwork {
             return;
         }
         if duplicate == Duplicate::Sacked {
-            // Both it and its retransmission arrived: it was late, not lost.
+            // Both it and its retransmission arrived: it was delayed, not lost.
             pass.lowest_original = pass.lowest_original.min(start);
         }
         if let Some(reduction) = self.reduction.as_mut() {
@@ -343,7 +346,7 @@ impl LossRecovery {
         pass.sets_timer |= acked > 0;
         if uses_sack {
             self.rate.count(fresh, pass.ece);
-            // A hole that was never retransmitted got filled: packets overtook each other.
+            // A hole was filled that was never retransmitted: packets were reordered.
             if pass.lowest_original < pass.prior_highest {
                 self.on_reordering(pass.lowest_original);
             }
@@ -353,7 +356,7 @@ impl LossRecovery {
         }
     }
 
-    /// Without SACK: one ACK filled a hole, the rest eats duplicates (Linux
+    /// Without SACK: one ACK filled a hole, the rest are taken from the duplicates (Linux
     /// `tcp_remove_reno_sacks`).
     fn remove_duplicates(&mut self, acked: u32, ece: bool) {
         if acked == 0 {
@@ -392,7 +395,7 @@ impl LossRecovery {
         has_more
     }
 
-    /// Whether packets were seen to overtake each other.
+    /// Whether packets were seen to be reordered.
     pub(super) fn has_seen_reordering(&self) -> bool {
         self.stats
             .as_ref()
@@ -447,31 +450,31 @@ impl LossRecovery {
         let (una, next) = (self.board.una(), self.board.next());
         self.rtt
             .on_sample(&self.settings.recovery, smooth, una, next);
-        // What was SACKed left before the first unaccounted packet did: the timer may start anew
+        // What was SACKed was sent before the first unaccounted packet: the timer may restart
         // without being put off for ever.
         let sack_rtt = since(pass.sacked_sent.first);
         let head = self.board.head_sent().map(|sent| now.since(sent));
         pass.sets_timer |= sack_rtt.zip(head).is_some_and(|(sack, head)| sack > head);
     }
 
-    /// Whether it is not known yet if the last tail-loss probe repaired something; no other is sent
-    /// before (RFC 8985 section 7.4).
+    /// Whether the outcome of the last tail-loss probe is still unknown; no other is sent before
+    /// (RFC 8985 section 7.4).
     pub(crate) fn awaits_probe_ack(&self) -> bool {
-        self.probe.high.is_set()
+        self.probe.end.is_set()
     }
 
     /// Linux `tcp_process_tlp_ack`.
     fn process_probe_ack(&mut self, input: &AckInput<'_>, pass: &Pass) {
-        let Some(high) = self.probe.high.get() else {
+        let Some(end) = self.probe.end.get() else {
             return;
         };
-        if input.ack < high {
+        if input.ack < end {
             return;
         }
         if !self.probe.is_retransmit || pass.is_dsack_of_probe {
-            self.probe.high = Mark::NONE;
-        } else if input.ack > high {
-            // It moved on and nobody reported a duplicate: the probe repaired a loss.
+            self.probe.end = Mark::NONE;
+        } else if input.ack > end {
+            // The ACK advanced without a report of a duplicate: the probe repaired a loss.
             self.stats.make().tlp_recoveries += 1;
             self.begin_reduction(pass.now);
             self.state = CongestionState::Cwr;
@@ -483,7 +486,7 @@ impl LossRecovery {
             || input.is_window_update
             || pass.acked > 0)
         {
-            self.probe.high = Mark::NONE;
+            self.probe.end = Mark::NONE;
         }
     }
 
@@ -493,7 +496,7 @@ impl LossRecovery {
             .rate
             .finish(pass.now, &pass.sample, delivered, lost, self.rtt.min_rtt());
         if delivered > 0 || pass.acked > 0 || lost > 0 {
-            // Linux tcp_may_raise_cwnd; a D-SACK alone is no progress.
+            // Linux tcp_may_raise_cwnd; a D-SACK alone is not progress.
             let is_reordered =
                 pass.has_sacked && self.reordering > self.settings.recovery.dupack_threshold;
             let sample = AckSample {

@@ -15,10 +15,10 @@ use crate::cc::SSTHRESH_INFINITE;
 use crate::progress::Mark;
 
 impl LossRecovery {
-    /// An ACK that is not simply good news, or any ACK outside of Open.
+    /// An ACK with anything beside plain progress, or any ACK outside of Open.
     pub(super) fn alert(&mut self, pass: &mut Pass) {
         if pass.ece {
-            // A marked window is not taken back.
+            // A reduction for an ECN mark is not undone.
             self.prior_ssthresh = 0;
         }
         self.awaits_reneged = self.uses_sack() && self.board.is_reneged() && pass.is_progress;
@@ -29,7 +29,8 @@ impl LossRecovery {
         }
         if self.state == CongestionState::Open {
             self.forget_retransmissions();
-        } else if self.board.una() >= self.high && self.leave_at_high(pass.echo) {
+        } else if self.board.una() >= self.recovery_point && self.leave_at_recovery_point(pass.echo)
+        {
             return;
         }
         match self.state {
@@ -45,11 +46,11 @@ impl LossRecovery {
         }
     }
 
-    /// Everything that was out when the state began is acknowledged. True: the state stays.
-    fn leave_at_high(&mut self, echo: Option<u32>) -> bool {
+    /// Everything up to the recovery point is acknowledged. True: the state stays.
+    fn leave_at_recovery_point(&mut self, echo: Option<u32>) -> bool {
         match self.state {
-            CongestionState::Cwr if self.board.una() != self.high => {
-                // Something above it is needed, so that the window was really used.
+            CongestionState::Cwr if self.board.una() != self.recovery_point => {
+                // Only an ACK above it shows that the reduced window was used.
                 self.end_reduction();
                 self.state = CongestionState::Open;
             }
@@ -61,7 +62,6 @@ impl LossRecovery {
                     return true;
                 }
                 self.end_reduction();
-                self.rack.on_recovery_end();
             }
             _ => {}
         }
@@ -148,7 +148,7 @@ impl LossRecovery {
         }
     }
 
-    /// RACK: marks what is overdue, and arms the timer for what may still come.
+    /// RACK: marks what is overdue, and arms the timer for what may still arrive.
     pub(super) fn look_for_expired(&mut self, now: Instant) -> Expired {
         let window = self.rack.reorder_window(&ReorderInput {
             reordering_seen: self.has_seen_reordering(),
@@ -161,13 +161,13 @@ impl LossRecovery {
             min_rtt: self.rtt.min_rtt(),
             srtt: self.rtt.srtt(),
         });
-        let patience = self.rack.rtt() + window;
-        let expired = self.board.expire(now, self.rack.latest, patience);
+        let wait = self.rack.rtt() + window;
+        let expired = self.board.expire(now, self.rack.latest, wait);
         if expired.lost_retransmission {
             self.stats.make().lost_retransmissions += 1;
         }
         if let Some(sent) = expired.waiting {
-            self.arm_reorder(now, (sent + patience).since(now));
+            self.arm_reorder(now, (sent + wait).since(now));
         }
         expired
     }
@@ -203,7 +203,7 @@ impl LossRecovery {
         };
         if self.state != state {
             self.state = state;
-            self.high = self.board.next();
+            self.recovery_point = self.board.next();
         }
     }
 
@@ -219,14 +219,14 @@ impl LossRecovery {
             self.begin_reduction(now);
         }
         self.state = CongestionState::Recovery;
-        // Proportional rate reduction makes room for it by itself, where something is delivered.
+        // PRR makes room for it, where something is delivered.
         self.forces_retransmission = !self.settings.recovery.prr || self.cc.is_in_charge();
     }
 
     /// Packets of which a retransmission is in flight, a tail-loss probe among them (Linux
     /// `tcp_init_undo`).
     pub(super) fn retransmissions_in_flight(&self) -> u32 {
-        let probes = u32::from(self.probe.high.is_set() && self.probe.is_retransmit);
+        let probes = u32::from(self.probe.end.is_set() && self.probe.is_retransmit);
         self.board.retransmitted() + probes
     }
 
@@ -245,8 +245,8 @@ impl LossRecovery {
 
     /// Linux `tcp_init_cwnd_reduction`.
     pub(super) fn begin_reduction(&mut self, now: Instant) {
-        self.high = self.board.next();
-        self.probe.high = Mark::NONE;
+        self.recovery_point = self.board.next();
+        self.probe.end = Mark::NONE;
         self.window.credit = 0;
         self.shrink_to_used();
         self.window.prior_cwnd = self.window.cwnd;
@@ -258,7 +258,7 @@ impl LossRecovery {
         }
     }
 
-    /// RFC 7661 section 4.4.1: a window that was not used is no base for a reduction.
+    /// RFC 7661 section 4.4.1: the reduction starts from the used part of the window.
     fn shrink_to_used(&mut self) {
         if self.settings.congestion.validation == Validation::Rfc7661
             && let Some(used) = self.usage.unvalidated(self.window.cwnd)

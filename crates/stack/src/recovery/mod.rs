@@ -1,12 +1,13 @@
-//! Loss recovery: what is in flight, what of it is lost, and how much more may leave.
+//! Loss recovery: what is in flight, what of it is lost, and how much more may be sent.
 //!
-//! Decides from ACKs and from the times at which data left. Owns the scoreboard, round-trip times,
-//! the retransmission timeout, the detection of losses, the congestion window with its controller,
-//! and the samples of the delivery rate. It sees no packets and arms no timers: the connection asks
-//! [`LossRecovery::deadline`]. The handshake and zero-window probes are the connection's.
+//! Decides from ACKs and from the times at which data was sent. Owns the scoreboard, round-trip
+//! times, the retransmission timeout, the detection of losses, the congestion window with its
+//! controller, and the samples of the delivery rate. It sees no packets and arms no timers: the
+//! connection asks [`LossRecovery::deadline`]. The handshake and zero-window probes are the
+//! connection's.
 //!
 //! Positions are *offsets*: sequence numbers unwrapped to 64 bits. Our SYN is offset 0, the first
-//! byte of data offset 1; a FIN takes one offset behind the data.
+//! byte of data offset 1; a FIN takes one offset after the data.
 //!
 //! Reading list: RFC 5681, 6298, 6582, 6675, 6937, 5682, 3522, 3708, 8985; Linux
 //! `tcp_fastretrans_alert` and what it calls.
@@ -25,7 +26,7 @@ mod window;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use base::settings::{Detection, SocketSettings};
+use base::settings::{Detection, RtoRule, SocketSettings};
 use base::{CongestionState, Instant, Rate};
 
 use crate::Arc;
@@ -66,7 +67,7 @@ pub(crate) struct AckInput<'a> {
     pub(crate) is_window_update: bool,
     /// ECE is set, and ECN was agreed.
     pub(crate) ece: bool,
-    /// There is unsent data that the peer's window lets go (RFC 5682 step 2b asks).
+    /// There is unsent data that the peer's window permits (RFC 5682 step 2b asks).
     pub(crate) has_new_data: bool,
 }
 
@@ -81,8 +82,6 @@ pub(crate) struct AckOutcome {
     pub(crate) lost: u32,
     /// Duplicate ACK.
     pub(crate) is_duplicate: bool,
-    /// Something that was lost or limited may go now: ask `poll_retransmit` and `allowance`.
-    pub(crate) may_send: bool,
 }
 
 /// Which of the recovery timers is due.
@@ -100,14 +99,14 @@ pub(crate) enum RecoveryTimer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One segment of new data, if there is one and the peer's window allows it, whatever the
-    /// congestion window says; else this one again.
+    /// congestion window says; else a retransmission of this one.
     NewOr {
         /// First offset of the last segment.
         start: u64,
-        /// Behind it.
+        /// Offset after it.
         end: u64,
     },
-    /// Nothing (nothing is out, or a probe is out already).
+    /// Nothing (no data or already a probe is in flight).
     None,
 }
 
@@ -133,9 +132,9 @@ pub struct RecoveryStats {
     pub retransmitted_packets: u64,
     /// Bytes retransmitted.
     pub retransmitted_bytes: u64,
-    /// How often packets were seen to overtake each other.
+    /// Times that packets were seen to be reordered.
     pub reordering_seen: u64,
-    /// SACK blocks that made no sense.
+    /// Invalid SACK blocks.
     pub sack_rejected: u64,
     /// Retransmissions that were lost again.
     pub lost_retransmissions: u64,
@@ -150,19 +149,21 @@ pub struct RecoveryStats {
 /// Tail-loss probe in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct TailProbe {
-    /// `next` when the probe left.
-    high: Mark,
+    /// `next` when the probe was sent (RFC 8985 `TLP.end_seq`).
+    end: Mark,
     /// The probe retransmitted the last segment.
     is_retransmit: bool,
     /// The connection was told to send one.
     is_due: bool,
 }
 
-/// Record of a window reduction.
+/// Record of a window reduction, and of what else is rare.
 #[derive(Clone, Debug, Default)]
 struct Reduction {
     prr: Prr,
     undo: Undo,
+    /// When the next packet of a paced connection may leave: its timers wait for that first.
+    paced_until: Instant,
 }
 
 /// Loss recovery of one connection.
@@ -186,28 +187,30 @@ pub(crate) struct LossRecovery {
     rate: RateSampler,
     usage: Usage,
     timer: Option<(RecoveryTimer, Instant)>,
-    /// When the last of two or more packets out left, and the timer as it was set then: others that
-    /// leave at the same time do not change it.
+    /// When the last of two or more packets in flight was sent, and the timer as it was set then:
+    /// others that are sent at the same time do not change it.
     timer_of_burst: Option<(Instant, Option<(RecoveryTimer, Instant)>)>,
-    /// The recovery ends when this is acknowledged (Linux `high_seq`).
-    high: u64,
+    /// The recovery ends when this is acknowledged (RFC 6675 `RecoveryPoint`; Linux `high_seq`).
+    recovery_point: u64,
     /// Threshold before the reduction, for undoing it; 0: it is not undone.
     prior_ssthresh: u32,
     reordering: u32,
     timeouts: u32,
     /// A timeout is being tested for being spurious (RFC 5682).
     is_frto: bool,
-    /// F-RTO sends new data first.
+    /// F-RTO sends new data before retransmissions.
     holds_retransmissions: bool,
     /// The last ACK showed that the peer took back what it SACKed: nothing is retransmitted until
     /// another ACK or the timeout.
     awaits_reneged: bool,
-    /// One retransmission may leave whatever the window says.
+    /// One retransmission may be sent whatever the window says.
     forces_retransmission: bool,
     /// A timeout has not retransmitted its first segment yet.
     owes_timed_out: bool,
-    /// The window was reduced, and no new data has said so yet.
+    /// The window was reduced, and CWR not sent yet.
     owes_cwr: bool,
+    /// A controller that paces was in charge before.
+    stays_paced: bool,
     probe: TailProbe,
     last_sent: Option<Instant>,
     pacing_rate: Rate,
@@ -240,7 +243,7 @@ impl LossRecovery {
             usage: Usage::default(),
             timer: None,
             timer_of_burst: None,
-            high: 0,
+            recovery_point: 0,
             prior_ssthresh: 0,
             reordering: settings.recovery.dupack_threshold,
             timeouts: 0,
@@ -250,6 +253,7 @@ impl LossRecovery {
             forces_retransmission: false,
             owes_timed_out: false,
             owes_cwr: false,
+            stays_paced: false,
             probe: TailProbe::default(),
             last_sent: None,
             pacing_rate: Rate::default(),
@@ -271,7 +275,7 @@ impl LossRecovery {
         rtt: Option<Duration>,
         syn_retransmits: u32,
     ) {
-        self.high = self.una();
+        self.recovery_point = self.una();
         // The handshake's packet counts as delivered, as in Linux.
         self.rate.count(1, false);
         match rtt {
@@ -329,10 +333,17 @@ impl LossRecovery {
 
     /// Another controller takes the window over as it is.
     pub(crate) fn set_congestion(&mut self, now: Instant, cc: Box<dyn CongestionControl>) {
+        // Linux never turns pacing off again (`sk_pacing_status`), and the rate stays until an ACK.
+        let rate = self.cc.pacing_rate();
+        let is_linux = self.settings.recovery.rto_rule == RtoRule::Linux;
+        self.stays_paced |= is_linux && rate.is_some();
         self.cc = cc;
         self.window.credit = 0;
         self.cc.on_start(&mut self.window, now);
-        self.update_pacing_rate();
+        match rate.filter(|_| is_linux) {
+            Some(rate) => self.pacing_rate = rate,
+            None => self.update_pacing_rate(),
+        }
     }
 
     /// Full segments carry `mss` bytes from now on.
@@ -353,7 +364,7 @@ impl LossRecovery {
         self.board.give_memory(spare);
     }
 
-    /// `start..end` left for the first time, in segments of `segment` bytes (0: as one); where
+    /// `start..end` was sent for the first time, in segments of `segment` bytes (0: as one); where
     /// `has_fin`, the last offset is the FIN's.
     pub(crate) fn on_transmit(
         &mut self,
@@ -384,7 +395,7 @@ impl LossRecovery {
         }
         if !self.schedule_probe(now, false) {
             match self.timer {
-                // The time since the first packet left counts (Linux `tcp_rearm_rto`).
+                // The time since the first packet was sent counts (Linux `tcp_rearm_rto`).
                 Some((RecoveryTimer::LossProbe, _)) if !is_first => {
                     self.arm_retransmit_for_head(now);
                 }
@@ -395,8 +406,8 @@ impl LossRecovery {
         self.timer_of_burst = (self.board.packets_out() > 1).then_some((now, self.timer));
     }
 
-    /// `start..end` left again in segments of `segment` bytes. `dated` and `timestamp`: when, as
-    /// our clock and our TSval say it.
+    /// `start..end` was retransmitted in segments of `segment` bytes. `dated` and `timestamp`:
+    /// when, by our clock and in our TSval.
     pub(crate) fn on_retransmit(
         &mut self,
         now: Instant,
@@ -420,7 +431,7 @@ impl LossRecovery {
             self.reduction.make().undo.on_retransmit(packets, timestamp);
         }
         self.forces_retransmission = false;
-        self.owes_timed_out = false;
+        let is_timed_out = core::mem::take(&mut self.owes_timed_out);
         self.stats.make().retransmitted_packets += u64::from(packets);
         self.stats.make().retransmitted_bytes += self.board.data_bytes(start, end);
         self.last_sent = Some(now);
@@ -433,23 +444,31 @@ impl LossRecovery {
         }
         if is_head && !matches!(self.timer, Some((RecoveryTimer::Reorder, _))) {
             self.timer = None;
-            self.arm_retransmit(now);
+            match is_timed_out {
+                true => self.arm_unpaced(now),
+                false => self.arm_retransmit(now),
+            }
         }
     }
 
-    /// Whether the new data that leaves now carries CWR where ECN was agreed: it is the first since
-    /// the window was reduced, for whatever reason (RFC 3168 section 6.1.2).
+    /// Whether the new data that is sent now carries CWR where ECN was agreed: it is the first
+    /// since the window was reduced, for whatever reason (RFC 3168 section 6.1.2).
     pub(crate) fn take_cwr(&mut self) -> bool {
         core::mem::take(&mut self.owes_cwr)
     }
 
-    /// Whether new data leaves before anything is retransmitted (RFC 5682 step 2b).
+    /// The next packet may be sent then at the earliest (Linux `tcp_wstamp_ns`).
+    pub(crate) fn pace_until(&mut self, next: Instant) {
+        self.reduction.make().paced_until = next;
+    }
+
+    /// Whether new data is sent before anything is retransmitted (RFC 5682 step 2b).
     pub(crate) fn wants_new_data(&self) -> bool {
         self.holds_retransmissions
     }
 
     /// Next range to retransmit in segments of `segment` bytes: at most `max_bytes`, within one
-    /// record, lost and not retransmitted yet, where the window lets it go.
+    /// record, lost and not retransmitted yet, where the window permits.
     pub(crate) fn poll_retransmit(&self, max_bytes: u32, segment: u32) -> Option<(u64, u64)> {
         if self.holds_retransmissions || self.awaits_reneged {
             return None;
@@ -467,17 +486,17 @@ impl LossRecovery {
         self.board.join(range, room, window_end)
     }
 
-    /// When what left last is said to have left.
+    /// When the latest data was sent, as it is dated.
     pub(crate) fn latest_sent(&self) -> Option<Instant> {
         self.board.latest_sent()
     }
 
-    /// When the first packet in flight left last, and when the last data did (retransmissions too).
+    /// When the first packet in flight was last sent, and when any data was (retransmissions too).
     pub(crate) fn sent_between(&self) -> Option<(Instant, Instant)> {
         Some((self.board.head_sent()?, self.last_sent?))
     }
 
-    /// Packets of new data that the congestion window lets go now.
+    /// Packets of new data that the congestion window permits now.
     pub(crate) fn allowance(&self) -> u32 {
         let mut in_flight = self.board.in_flight();
         if self.state == CongestionState::Disorder && !self.settings.recovery.limited_transmit {
@@ -536,7 +555,7 @@ impl LossRecovery {
         self.board.retransmitted()
     }
 
-    /// Whether the retransmission of a timeout has yet to leave, which nothing counts against.
+    /// Whether the retransmission of a timeout has yet to be sent; nothing holds it back.
     pub(crate) fn owes_timed_out(&self) -> bool {
         self.owes_timed_out
     }
@@ -556,7 +575,7 @@ impl LossRecovery {
         self.rtt.backoff()
     }
 
-    /// Doublings of the timeout count no more from now on; it stays as long as it is.
+    /// Doublings of the timeout no longer count from now on; the timeout itself stays.
     pub(crate) fn forget_backoff(&mut self) {
         self.rtt.forget_backoff();
     }

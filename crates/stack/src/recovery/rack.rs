@@ -77,7 +77,7 @@ impl Rack {
         // later, is not early by that.
         let micros = || (now.as_nanos() / 1000).saturating_sub(sent.as_nanos() / 1000);
         if was_retransmitted && min_rtt.is_some_and(|min| u128::from(micros()) < min.as_micros()) {
-            // The original arrived, or an earlier retransmission: its time says nothing.
+            // The original arrived, or an earlier retransmission: no round-trip sample.
             return;
         }
         self.is_advanced = true;
@@ -85,7 +85,7 @@ impl Rack {
         self.latest = self.latest.max((sent, end));
     }
 
-    /// How long a segment may be overtaken before it counts as lost.
+    /// How long a segment may be late by reordering before it counts as lost.
     pub(super) fn reorder_window(&self, input: &ReorderInput) -> Duration {
         let is_lossy = input.is_recovering || input.sacked >= input.threshold;
         if !input.reordering_seen && is_lossy {

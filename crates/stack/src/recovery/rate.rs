@@ -73,7 +73,7 @@ impl RateSampler {
         (self.delivered, self.delivered_ce)
     }
 
-    /// What was delivered since `counted` does not count: an overtaken ACK told of it.
+    /// Discards what was delivered since `counted`: a reordered ACK reported it.
     pub(super) fn count_again_from(&mut self, counted: (u64, u64)) {
         (self.delivered, self.delivered_ce) = counted;
     }

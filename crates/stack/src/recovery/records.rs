@@ -3,9 +3,9 @@
 //! A [`Record`] is a chain of segments that left together and shares one fate; SACK and
 //! retransmission cut it, always between segments. What was SACKed is taken out and kept as runs,
 //! so that whatever is left in `outstanding` is unaccounted for and no ACK walks over what an
-//! earlier one reported. There are never more records and runs than packets out.
+//! earlier one reported. There are never more records and runs than packets in flight.
 //!
-//! It decides nothing: who is lost is decided by RACK or by counting, which come from outside.
+//! It decides nothing: RACK or the count of duplicates, both outside, decide what is lost.
 
 mod flight;
 mod outstanding;
@@ -37,8 +37,8 @@ pub(super) struct Expired {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     progress: Progress,
-    /// Exists while something is out: most connections are idle most of the time. Its memory comes
-    /// from [`SpareFlight`] and goes there.
+    /// Exists while something is in flight: most connections are idle most of the time. Its memory
+    /// comes from [`SpareFlight`] and goes there.
     flight: Rare<Flight>,
     packets_out: u32,
     sacked: u32,
@@ -120,12 +120,12 @@ impl Scoreboard {
         first.is_some_and(|(&start, _)| start <= self.una())
     }
 
-    /// When the last record left, as it is dated.
+    /// When the last record was sent, as it is dated.
     pub(super) fn latest_sent(&self) -> Option<Instant> {
         Some(self.flight.as_ref()?.by_time.back()?.sent)
     }
 
-    /// When the first unaccounted record left last.
+    /// When the first unaccounted record was last sent.
     pub(super) fn head_sent(&self) -> Option<Instant> {
         Some(self.first()?.1.sent)
     }
@@ -146,8 +146,8 @@ impl Scoreboard {
         self.sacked = count;
     }
 
-    /// So many packets less are out, since segments grew: as many duplicates count no more (Linux
-    /// `tcp_adjust_pcount`).
+    /// This many packets fewer are in flight, since segments grew: as many duplicates no longer
+    /// count (Linux `tcp_adjust_pcount`).
     fn drop_duplicates(&mut self, packets: u32) {
         let flight = self.flight.as_ref();
         if packets > 0 && flight.is_some_and(|flight| flight.runs.is_empty()) {
@@ -163,7 +163,7 @@ impl Scoreboard {
         }
     }
 
-    /// Gives the memory away where nothing is out.
+    /// Gives the memory away where nothing is in flight.
     #[inline]
     pub(super) fn give_memory(&mut self, spare: &mut SpareFlight) {
         if self.flight.as_ref().is_some_and(Flight::is_over) {
@@ -171,7 +171,7 @@ impl Scoreboard {
         }
     }
 
-    /// `next..end` left for the first time.
+    /// `next..end` was sent for the first time.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -203,7 +203,7 @@ impl Scoreboard {
         self.packets_out += packets;
     }
 
-    /// `start..end` left again. Returns its packets.
+    /// `start..end` was retransmitted. Returns its packets.
     pub(super) fn retransmit(&mut self, (start, end): (u64, u64), how: &Retransmission) -> u32 {
         let Retransmission {
             now,
@@ -282,7 +282,7 @@ impl Scoreboard {
         end
     }
 
-    /// Everything below `ack` arrived; `visit` hears of what was not SACKed before.
+    /// Everything below `ack` arrived; calls `visit` for what was not SACKed before.
     pub(super) fn acknowledge(
         &mut self,
         ack: u64,
@@ -300,7 +300,7 @@ impl Scoreboard {
             };
             let taken = record.packets - left;
             self.release(&record, start, taken);
-            // A part of a packet tells nothing of when that left (Linux `tcp_clean_rtx_queue`).
+            // Part of a packet gives no round-trip sample (Linux `tcp_clean_rtx_queue`).
             if taken > 0 {
                 cut_packet = cut_packet.or(cut.filter(|_| !record.was_retransmitted));
                 visit(&Delivered {
@@ -371,7 +371,7 @@ impl Scoreboard {
         acknowledged
     }
 
-    /// The peer holds `start..end`. `visit` hears of what is newly SACKed; returns its packets.
+    /// The peer holds `start..end`. Calls `visit` for what is newly SACKed; returns its packets.
     pub(super) fn sack(
         &mut self,
         (start, end): (u64, u64),
@@ -542,9 +542,9 @@ impl Scoreboard {
         is_lost_again
     }
 
-    /// The first segment of the lost record at `start` waits to leave again, though a
-    /// retransmission of it is in flight, since its loss was undone. Linux goes on to count that
-    /// one until nothing is out any more (`tcp_retransmit_skb`).
+    /// The first segment of the lost record at `start` waits to be retransmitted, though a
+    /// retransmission of it is in flight, since its loss was undone. Linux keeps counting that one
+    /// until nothing is in flight (`tcp_retransmit_skb`).
     fn release_retransmission(&mut self, start: u64) {
         let found = self.first_in(start, start + 1);
         let Some((_, record)) = found.filter(|(_, it)| it.is_retransmitted) else {
@@ -561,13 +561,14 @@ impl Scoreboard {
         }
     }
 
-    /// RACK: marks what left before the record (`rack.0`, `rack.1`: sent, end) and whose time,
-    /// `patience` since it left, is over (Linux `tcp_rack_detect_loss`).
+    /// RACK: marks as lost what was sent before the record (`rack.0`, `rack.1`: sent, end), and at
+    /// least `wait` ago: a round-trip time and the reordering window (Linux
+    /// `tcp_rack_detect_loss`).
     pub(super) fn expire(
         &mut self,
         now: Instant,
         rack: (Instant, u64),
-        patience: core::time::Duration,
+        wait: core::time::Duration,
     ) -> Expired {
         let mut found = Expired::default();
         while let Some(flight) = self.flight.as_mut()
@@ -581,7 +582,7 @@ impl Scoreboard {
                 flight.drop_front(end);
                 continue;
             };
-            if range.sent + patience > now {
+            if range.sent + wait > now {
                 found.waiting = Some(flight.last_before(rack).unwrap_or(range.sent));
                 break;
             }
@@ -665,8 +666,8 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: everything unaccounted is lost, except what `spare` says left too
-    /// recently; the first record never is, and leaves again whatever became of it before.
+    /// After a timeout: everything unaccounted is lost, except what `spare` says left too recently;
+    /// the first record never is, and is retransmitted in any case.
     pub(super) fn mark_all_lost(&mut self, spare: impl Fn(Instant) -> bool) {
         let mut at = self.una();
         let mut is_head = true;
@@ -712,7 +713,7 @@ impl Scoreboard {
         flight.counted_below = una;
     }
 
-    /// Segments are at most `segment` bytes from now on: what left in larger ones is lost, and
+    /// Segments are at most `segment` bytes from now on: what was sent in larger ones is lost, and
     /// counts in smaller ones when it is retransmitted (Linux `tcp_simple_retransmit`). Returns
     /// whether there was any.
     pub(super) fn mark_larger(&mut self, segment: u32) -> bool {

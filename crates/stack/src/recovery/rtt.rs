@@ -1,8 +1,8 @@
 //! Round-trip times and the retransmission timeout.
 //!
-//! Decides how long to wait for an ACK, from the samples that the ACKs gave. Which sample may be
-//! taken (Karn) is decided by whoever processes the ACK. Samples are kept in microseconds, as
-//! Linux keeps them, so that its test vectors hold to the last digit.
+//! Decides how long to wait for an ACK, from the samples that the ACKs gave. The caller decides
+//! which samples may be taken (Karn's algorithm). They are kept in microseconds, as in Linux, so
+//! that its test vectors hold to the last digit.
 //!
 //! Reading list: RFC 6298; Linux `tcp_rtt_estimator`, `tcp_update_rtt_min`.
 
@@ -62,12 +62,14 @@ impl RttEstimator {
 
     /// Other rules are in force, in place of `before`.
     pub(super) fn configure(&mut self, before: &Recovery, rules: &Recovery) {
-        if before.rto_min != rules.rto_min || before.rto_rule != rules.rto_rule {
+        if before.rto_rule != rules.rto_rule {
             // The least variation is part of what Linux's rule smoothed: begin it anew.
             self.variation = self.deviation_4.max(micros(rules.rto_min));
             self.deviation_max = self.variation;
         }
-        if self.backoff == 0 {
+        // In Linux the next sample counts with what was set, and the variation of before decays.
+        let waits = rules.rto_rule == RtoRule::Linux && before.rto_rule == rules.rto_rule;
+        if self.backoff == 0 && !(waits && self.srtt_8 > 0) {
             self.rto = self.base_rto(rules);
         }
     }
@@ -95,6 +97,11 @@ impl RttEstimator {
     /// When a timer that is set at `now` for `delay` fires.
     pub(super) fn expiry(&self, now: Instant, delay: Duration) -> Instant {
         self.tick.expiry(now, delay)
+    }
+
+    /// `time` in whole ticks, rounded down.
+    pub(super) fn whole_ticks(&self, time: Duration) -> Duration {
+        self.tick.round_down(time)
     }
 
     /// Retransmission timeout, with its backoff, in whole ticks.
@@ -166,7 +173,12 @@ impl RttEstimator {
     /// The handshake gave no sample, its packets having been retransmitted.
     pub(super) fn on_lost_handshake(&mut self, rules: &Recovery) {
         if self.srtt_8 == 0 {
-            let rto = rules.rto_initial.max(RTO_AFTER_LOST_SYN).min(rules.rto_max);
+            let rto = rules.rto_initial.max(RTO_AFTER_LOST_SYN);
+            // Linux bounds the timer, but not what it is set by (`tcp_reset_xmit_timer`).
+            let rto = match rules.rto_rule {
+                RtoRule::Linux => rto,
+                RtoRule::Rfc6298 => rto.min(rules.rto_max),
+            };
             self.rto = self.tick.round_up(rto);
         }
     }

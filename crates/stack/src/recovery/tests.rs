@@ -8,6 +8,7 @@ use std::vec::Vec;
 use base::settings::{Detection, SocketSettings};
 use base::{CongestionState, Instant};
 
+use super::rack::ReorderInput;
 use super::{AckInput, LossRecovery, Probe, RecoveryTimer};
 use crate::Arc;
 use crate::cc::{AckSample, CongestionControl, Window};
@@ -437,6 +438,38 @@ fn frto_falls_back_where_the_loss_was_real() {
     sender.send(1).wait(ms(40)).ack(1, &[(10, 11)]);
     assert_eq!(sender.state(), CongestionState::Loss);
     assert!(sender.retransmit(2).starts_with(&[1]));
+}
+
+/// Linux `tcp_try_undo_recovery`: the reordering window is narrow again after 16 recoveries that were
+/// right.
+#[test]
+fn a_recovery_that_is_taken_back_keeps_the_reordering_window_wide() {
+    let mut sender = Sender::new();
+    sender.recovery.rack.on_dsack();
+    sender.recovery.rack.adapt(Some(0), 1);
+    for round in 0..16 {
+        let una = 10 * round;
+        sender.send(10).wait(ms(40)).ack(una, &[(una + 1, una + 4)]);
+        assert_eq!(sender.retransmit(70), [una]);
+        let is_late = round == 7;
+        sender.wait(if is_late { ms(1) } else { ms(40) });
+        let input = AckInput {
+            timestamp_echo: is_late.then_some(69),
+            ..sender.input(una + 10, &[])
+        };
+        sender.recovery.on_ack(&input);
+        assert_eq!(sender.state(), CongestionState::Open);
+    }
+    sender.send(1).wait(ms(40)).ack(161, &[]);
+    let window = sender.recovery.rack.reorder_window(&ReorderInput {
+        reordering_seen: true,
+        is_recovering: false,
+        sacked: 0,
+        threshold: 3,
+        min_rtt: Some(ms(40)),
+        srtt: Some(ms(40)),
+    });
+    assert_eq!(window, ms(20));
 }
 
 #[test]

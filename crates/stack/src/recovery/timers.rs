@@ -37,12 +37,12 @@ impl LossRecovery {
         self.holds_retransmissions = false;
         self.awaits_reneged = false;
         self.enter_loss(now);
-        self.probe.high = Mark::NONE;
+        self.probe.end = Mark::NONE;
         self.forces_retransmission = true;
         self.owes_timed_out = true;
         self.timeouts = self.timeouts.saturating_add(1);
         self.rtt.back_off(&self.settings.recovery);
-        self.arm_retransmit(now);
+        self.arm_unpaced(now);
     }
 
     /// The network says that it cannot reach the peer, about the segment that is retransmitted: it
@@ -60,7 +60,7 @@ impl LossRecovery {
         }
     }
 
-    /// The last timeout does not count against the peer, which answers from behind a shut window.
+    /// The last timeout does not count against the peer: it answers, with a zero window.
     pub(crate) fn forgive_timeout(&mut self) {
         self.timeouts = self.timeouts.saturating_sub(1);
         if let Some(stats) = self.stats.as_mut() {
@@ -77,7 +77,7 @@ impl LossRecovery {
         let is_first_of_window = matches!(
             self.state,
             CongestionState::Open | CongestionState::Disorder
-        ) || self.high <= self.board.una()
+        ) || self.recovery_point <= self.board.una()
             || (self.state == CongestionState::Loss && self.timeouts == 0);
         if is_first_of_window {
             self.prior_ssthresh = self.current_ssthresh();
@@ -98,7 +98,7 @@ impl LossRecovery {
         }
         self.is_frto = self.settings.recovery.frto && (is_new || self.timeouts > 0);
         self.state = CongestionState::Loss;
-        self.high = self.board.next();
+        self.recovery_point = self.board.next();
         self.owes_cwr = true;
     }
 
@@ -119,7 +119,8 @@ impl LossRecovery {
             .mark_all_lost(|sent| knows_time && sent + rtt > now);
     }
 
-    /// RACK's reordering window ended: what was overtaken and did not come is lost.
+    /// RACK's reordering window ended: what was sent before delivered data and did not arrive is
+    /// lost.
     pub(crate) fn on_reorder_timeout(&mut self, now: Instant) {
         self.timer = None;
         if self.board.packets_out() == 0 {
@@ -149,7 +150,7 @@ impl LossRecovery {
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, segment: u32) -> Probe {
         self.timer = None;
         self.arm_retransmit_for_head(now);
-        if self.probe.high.is_set() {
+        if self.probe.end.is_set() {
             return Probe::None;
         }
         let Some((start, end)) = self.board.last_segment(segment) else {
@@ -162,7 +163,7 @@ impl LossRecovery {
     /// The probe left: the full timeout begins anew.
     pub(super) fn on_probe_sent(&mut self, now: Instant, is_retransmit: bool) {
         self.probe.is_due = false;
-        self.probe.high = Mark::at(self.board.next());
+        self.probe.end = Mark::at(self.board.next());
         self.probe.is_retransmit = is_retransmit;
         self.stats.make().tlps += 1;
         self.timer = None;
@@ -188,12 +189,32 @@ impl LossRecovery {
         self.arm_retransmit_in(now, self.rtt.rto());
     }
 
+    /// The same, whatever pacing holds back (Linux `tcp_retransmit_timer`).
+    pub(super) fn arm_unpaced(&mut self, now: Instant) {
+        if let Some(rare) = self.reduction.as_mut() {
+            rare.paced_until = Instant::ZERO;
+        }
+        self.arm_retransmit(now);
+    }
+
     /// The largest timeout also bounds one that was doubled before it was set (Linux
     /// `tcp_reset_xmit_timer`).
     fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
-        let wait = wait.min(self.settings.recovery.rto_max);
+        let wait = (wait + self.paced_for(now)).min(self.settings.recovery.rto_max);
         self.timer = (self.board.packets_out() > 0)
             .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, wait)));
+    }
+
+    /// How long pacing holds the next packet back, which timers wait longer (Linux
+    /// `tcp_pacing_delay`).
+    #[inline]
+    fn paced_for(&self, now: Instant) -> Duration {
+        match self.reduction.as_ref() {
+            Some(rare) if rare.paced_until > now => {
+                self.rtt.whole_ticks(rare.paced_until.since(now))
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     /// No tail-loss probe for what left just now.
@@ -254,7 +275,7 @@ impl LossRecovery {
         } else {
             wait.min(bound)
         };
-        let wait = wait.min(self.settings.recovery.rto_max);
+        let wait = (wait + self.paced_for(now)).min(self.settings.recovery.rto_max);
         self.timer = Some((RecoveryTimer::LossProbe, self.rtt.expiry(now, wait)));
         true
     }

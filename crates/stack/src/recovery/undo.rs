@@ -1,10 +1,10 @@
 //! Detects unnecessary window reductions and undoes them.
 //!
-//! Remembers what a recovery retransmitted. It was superfluous when the ACKs that end it echo a
-//! time before the first retransmission (Eifel, RFC 3522), or when every retransmission was
-//! reported as a duplicate (D-SACK, RFC 3708). Linux `tcp_may_undo`, `tcp_packet_delayed`.
+//! Remembers what a recovery retransmitted. They were spurious if the ACKs that end it echo a
+//! timestamp from before the first retransmission (Eifel, RFC 3522), or when every retransmission
+//! was reported as a duplicate (D-SACK, RFC 3708). Linux `tcp_may_undo`, `tcp_packet_delayed`.
 //!
-//! A timeout is tested by new data besides (F-RTO, RFC 5682; Linux `tcp_process_loss`).
+//! A timeout is also tested with new data (F-RTO, RFC 5682; Linux `tcp_process_loss`).
 
 use base::CongestionState;
 use base::settings::RtoRule;
@@ -60,13 +60,13 @@ impl Undo {
         }
     }
 
-    /// Every retransmission was superfluous.
+    /// Every retransmission was spurious.
     pub(super) fn is_all_duplicate(&self) -> bool {
         self.marker.is_set() && self.pending == Some(0)
     }
 
-    /// Whether the ACK that moved on answers a packet that had only been late. `echo`: the
-    /// timestamp that it echoes; `is_certain`: that nothing was retransmitted is known for sure.
+    /// Whether the ACK that advanced answers a packet that was only delayed. `echo`: the timestamp
+    /// that it echoes; `is_certain`: it is known that nothing was retransmitted.
     pub(super) fn was_late(&self, echo: Option<u32>, is_certain: bool) -> bool {
         match self.first_retransmission {
             Some(first) => echo.is_some_and(|echo| is_before(echo, first)),
@@ -122,9 +122,10 @@ impl LossRecovery {
 
     /// Linux `tcp_packet_delayed`.
     fn was_late(&self, echo: Option<u32>) -> bool {
-        // Without SACK the mark of the first retransmission may have been cleared at `high`.
-        let is_certain = self.uses_sack() || self.board.una() < self.high;
-        // An echo of 0 says nothing.
+        // Without SACK the mark of the first retransmission may have been cleared at the recovery
+        // point.
+        let is_certain = self.uses_sack() || self.board.una() < self.recovery_point;
+        // An echo of 0 is not a timestamp of ours.
         let echo = echo.filter(|echo| self.timestamps && *echo != 0);
         match self.reduction.as_ref() {
             Some(reduction) => reduction.undo.was_late(echo, is_certain),
@@ -141,7 +142,7 @@ impl LossRecovery {
         }
         if self.prior_ssthresh > 0 {
             self.window.cwnd = self.cc.undo(&self.window).min(self.window.clamp).max(1);
-            // Linux `tcp_ecn_withdraw_cwr`: what was taken back is not told.
+            // An undone reduction is not signalled by CWR (Linux `tcp_ecn_withdraw_cwr`).
             self.owes_cwr &= self.window.ssthresh >= self.prior_ssthresh;
             self.window.ssthresh = self.window.ssthresh.max(self.prior_ssthresh);
         }
@@ -150,12 +151,14 @@ impl LossRecovery {
         self.stats.make().undos += 1;
     }
 
-    /// Everything below `high` is acknowledged (Linux `tcp_try_undo_recovery`). True: without
-    /// SACK the state stays until something above it is, so that late duplicates start nothing
-    /// (RFC 6582 section 5).
+    /// Everything below the recovery point is acknowledged (Linux `tcp_try_undo_recovery`). True:
+    /// without SACK the state stays until something above it is, so that late duplicates start
+    /// nothing (RFC 6582 section 5).
     pub(super) fn try_undo_recovery(&mut self, echo: Option<u32>) -> bool {
         if self.may_undo(echo) {
             self.undo_reduction(false);
+        } else {
+            self.rack.on_recovery_end();
         }
         if self.stays_without_sack() {
             return true;
@@ -166,7 +169,7 @@ impl LossRecovery {
 
     /// Linux `tcp_is_non_sack_preventing_reopen`.
     fn stays_without_sack(&mut self) -> bool {
-        let stays = !self.uses_sack() && self.board.una() == self.high;
+        let stays = !self.uses_sack() && self.board.una() == self.recovery_point;
         if stays && !self.board.is_any_retransmitted() {
             self.forget_retransmissions();
         }
@@ -219,7 +222,7 @@ impl LossRecovery {
 
     /// An ACK in Loss (Linux `tcp_process_loss`).
     pub(super) fn process_loss(&mut self, pass: &Pass) {
-        let is_recovered = self.board.una() >= self.high;
+        let is_recovered = self.board.una() >= self.recovery_point;
         if pass.is_progress && self.try_undo_loss(pass.echo, false) {
             return;
         }
@@ -233,8 +236,9 @@ impl LossRecovery {
         if self.uses_sack() {
             return;
         }
-        // Duplicates below `high` are echoes of what was sent twice; above it they count.
-        if self.board.next() > self.high && pass.duplicates > 0 {
+        // Duplicate ACKs below the recovery point answer spurious retransmissions; above it they
+        // count.
+        if self.board.next() > self.recovery_point && pass.duplicates > 0 {
             self.add_duplicates(pass);
         } else if pass.is_progress {
             self.board.set_duplicates(0);
@@ -247,12 +251,12 @@ impl LossRecovery {
         if pass.original_arrived && self.try_undo_loss(pass.echo, true) {
             return true;
         }
-        if self.board.next() > self.high {
+        if self.board.next() > self.recovery_point {
             // Step 3a: the new data arrived, and the hole is still there.
             self.is_frto &= !(pass.has_sacked || pass.duplicates > 0);
         } else if pass.is_progress && !is_recovered {
             // Step 2b: new data instead of retransmissions, if there is any.
-            self.high = self.board.next();
+            self.recovery_point = self.board.next();
             self.is_frto = pass.has_new_data;
             self.holds_retransmissions = pass.has_new_data;
             return pass.has_new_data;

@@ -1,4 +1,4 @@
-//! Changes of the congestion window without an ACK: idle times, unused windows.
+//! Changes of the congestion window without an ACK: after idle times, and for unused windows.
 //!
 //! Rules 12.2, 12.6 and 12.7; RFC 5681 section 4.1, RFC 2861, RFC 7661; Linux
 //! `tcp_cwnd_validate`, `tcp_slow_start_after_idle_check`, `tcp_update_pacing_rate`.
@@ -22,7 +22,7 @@ const MEASUREMENT_MIN: Duration = Duration::from_secs(1);
 pub(super) struct Usage {
     /// The round ends when this is acknowledged.
     round_end: u64,
-    /// Most packets out since the window was last the limit.
+    /// Most packets in flight since the window was last the limit.
     used: u32,
     /// When it was last the limit, or last reduced for not being so.
     limited_at: Instant,
@@ -35,13 +35,13 @@ pub(super) struct Usage {
 pub(crate) struct SendRound {
     /// There was more to send, and the congestion window forbade it.
     pub(crate) is_window_limited: bool,
-    /// Something left.
+    /// Something was sent.
     pub(crate) has_sent: bool,
     /// A writer waits for room in the send buffer.
     pub(crate) writer_waits: bool,
 }
 
-/// RFC 7661's pipeACK: most packets acknowledged in one round-trip time, of late.
+/// RFC 7661's pipeACK: most packets acknowledged in one recent round-trip time.
 #[derive(Clone, Debug)]
 struct Pipe {
     round_began: Instant,
@@ -76,13 +76,13 @@ impl Usage {
         };
     }
 
-    /// The controller had its say about the window, or a loss had: what is unused is measured anew
-    /// (Linux `snd_cwnd_stamp`).
+    /// The controller or a loss set the window: what is unused is measured anew (Linux
+    /// `snd_cwnd_stamp`).
     pub(super) const fn on_window_set(&mut self, now: Instant) {
         self.limited_at = now;
     }
 
-    /// `acked` packets were acknowledged: how many of a round trip are, is measured.
+    /// `acked` packets were acknowledged; measures how many are in a round trip.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u32, srtt: Option<Duration>) {
         let pipe = self.pipe.get_or_insert_with(|| Box::new(Pipe::new(now)));
         pipe.acked = pipe.acked.saturating_add(acked);
@@ -110,7 +110,7 @@ impl Usage {
 
 impl LossRecovery {
     /// A packet was written, or the peer's window has opened for what waits. After an idle time
-    /// longer than the timeout the window shrinks, with each packet until one leaves (Linux
+    /// longer than the timeout the window shrinks, with each packet until one is sent (Linux
     /// `tcp_slow_start_after_idle_check`).
     #[inline]
     pub(crate) fn before_transmit(&mut self, now: Instant) {
@@ -134,8 +134,8 @@ impl LossRecovery {
         }
     }
 
-    /// Data leaves with nothing out (Linux `tcp_event_data_sent`): the controller hears how long
-    /// that was so.
+    /// Data is sent with nothing in flight (Linux `tcp_event_data_sent`): the controller is told
+    /// how long that was so.
     pub(super) fn tell_restart(&mut self, now: Instant) {
         if self.board.packets_out() == 0
             && let Some(last_sent) = self.last_sent
@@ -204,7 +204,7 @@ impl LossRecovery {
 
     /// Ends the test for a spurious timeout if there was no new data to send.
     fn end_test_without_data(&mut self) {
-        if self.holds_retransmissions && self.board.next() <= self.high {
+        if self.holds_retransmissions && self.board.next() <= self.recovery_point {
             self.holds_retransmissions = false;
             self.is_frto = false;
         }
@@ -280,8 +280,8 @@ impl LossRecovery {
     }
 
     /// The path takes segments of `mss` bytes only, or of `longest` with the options of now: larger
-    /// ones in flight are lost, which is no sign of congestion (Linux `tcp_simple_retransmit`). The
-    /// window keeps its packets, so that it holds fewer bytes.
+    /// ones in flight are lost, without being a sign of congestion (Linux `tcp_simple_retransmit`).
+    /// The window keeps its packets, so that it holds fewer bytes.
     pub(crate) fn on_mtu_change(&mut self, now: Instant, mss: u32, longest: u32) {
         self.set_mss(mss);
         if self.board.mark_larger(longest) {
@@ -290,7 +290,7 @@ impl LossRecovery {
         }
     }
 
-    /// A probe of another MTU leaves, which counts twice: should it be lost, it leaves again (Linux
+    /// A probe of another MTU is sent. It counts twice: if it is lost, it is retransmitted (Linux
     /// `tcp_mtu_probe`).
     pub(crate) fn on_mtu_probe_sent(&mut self) {
         self.window.cwnd = (self.window.cwnd - 1).max(1);
@@ -310,8 +310,8 @@ impl LossRecovery {
         self.window.cwnd = self.window.cwnd.saturating_add(1).min(self.window.clamp);
     }
 
-    /// `start..end` was an MTU probe and is lost, which is no sign of congestion: a recovery that
-    /// began with it is taken back.
+    /// `start..end` was an MTU probe and is lost, without being a sign of congestion: a recovery
+    /// that began with it is undone.
     pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
         if self.began_at(start) {
             self.undo_reduction(false);
@@ -330,11 +330,11 @@ impl LossRecovery {
 
     fn retransmit_without_reduction(&mut self) {
         if !self.uses_sack() {
-            // Of order nothing is learned (`tcp_simple_retransmit`).
+            // Nothing is learned about reordering (`tcp_simple_retransmit`).
             self.cut_duplicates();
         }
         if self.state != CongestionState::Loss {
-            self.high = self.board.next();
+            self.recovery_point = self.board.next();
             self.window.ssthresh = self.current_ssthresh();
             self.prior_ssthresh = 0;
             self.end_undo();
@@ -344,16 +344,17 @@ impl LossRecovery {
         self.forces_retransmission = true;
     }
 
-    /// The rate at which packets are spread, or would be (rule 6.8).
+    /// The pacing rate, used or not (rule 6.8).
     pub(crate) fn pacing_rate(&self) -> Rate {
         self.cc
             .pacing_rate()
             .map_or(self.pacing_rate, |rate| self.bounded(rate))
     }
 
-    /// Whether packets of this connection are spread at that rate.
+    /// Whether this connection is paced.
     pub(crate) fn is_paced(&self) -> bool {
         self.settings.congestion.pacing
+            || self.stays_paced
             || self.settings.congestion.pacing_rate_max.is_some()
             || self.cc.pacing_rate().is_some()
     }

@@ -1,8 +1,8 @@
 //! Memory charge of received data: the size of the receive buffer, what each packet charges to it,
 //! and how memory becomes window.
 //!
-//! Decides from the settings of the receive memory and the segment size. When the buffer grows is
-//! the business of `autotune`.
+//! Decides from the settings of the receive memory and the segment size. `autotune` decides when
+//! the buffer grows.
 
 use base::settings::{Accounting, RecvMemory, SocketSettings};
 
@@ -11,12 +11,12 @@ use crate::Arc;
 
 /// Least size of a buffer (Linux `SOCK_MIN_RCVBUF`).
 const TRUESIZE_BUFFER_MIN: u32 = 2304;
-/// Memory of the smallest packet where a ratio is set: descriptor, shared information and one cache
+/// Memory of the smallest packet if a ratio is set: descriptor, shared information and one cache
 /// line.
 const TRUESIZE_MIN: u32 = 640;
 /// Window of memory before a full segment was measured (Linux `TCP_DEFAULT_SCALING_RATIO`).
 const RATIO_INITIAL: u32 = 128;
-/// Window is memory.
+/// Ratio at which all of the memory is window.
 const RATIO_ONE: u32 = 256;
 
 /// The receive buffer.
@@ -25,16 +25,16 @@ pub(super) struct Buffer {
     /// Shared with the rest of the connection until they change.
     settings: Arc<SocketSettings>,
     bytes: u32,
-    /// Its size, or what was in it when it was made smaller, where that is more.
+    /// Its size in bytes; its fill level at the time, if it was made smaller than that.
     peak: u32,
     is_locked: bool,
     /// Unread bytes from which on the application is told of them.
     lowat: u32,
     /// Memory of data that waits to be read.
     in_order: u32,
-    /// Memory of data behind a gap.
+    /// Memory of out-of-order data.
     out_of_order: u32,
-    /// Window over memory in 1/256.
+    /// Ratio of window to memory, in 1/256.
     ratio: u32,
     /// Memory of a full segment beyond its payload, where a ratio is set.
     segment_overhead: u32,
@@ -102,11 +102,11 @@ impl Buffer {
         self.is_truesize() && !self.is_locked && self.grow_to(space)
     }
 
-    /// The size that the settings give, without what automatic sizing added unless it goes on.
+    /// The size that the settings give; what automatic sizing added counts only while it is on.
     fn resize(&mut self) {
         let size = &self.settings.recv.buffer;
         self.is_locked = size.fixed.is_some();
-        // What the application asked for has gone through the stack's rule already.
+        // The setting is what the stack's rule made of the request.
         self.bytes = match (size.fixed, self.rules().accounting) {
             (Some(bytes), Accounting::Truesize { .. }) => bytes.max(TRUESIZE_BUFFER_MIN),
             (Some(bytes), _) => bytes.max(size.min),
@@ -157,7 +157,7 @@ impl Buffer {
         Blocks { charge, room: 0 }
     }
 
-    /// Memory of a copy of `payload` bytes, in which packets end that were charged `charged`.
+    /// Memory of a collapsed copy of `payload` bytes, made of packets that were charged `charged`.
     pub(super) fn blocks_of_copy(&self, payload: u32, charged: u32) -> Blocks {
         match self.rules().accounting {
             Accounting::Truesize { .. } => blocks::of_copy(payload),
@@ -174,7 +174,7 @@ impl Buffer {
         !self.is_truesize() || self.window_of(charge) > payload
     }
 
-    /// Less than an eighth is free (Linux `tcp_rmem_pressure`).
+    /// Whether less than an eighth is free (Linux `tcp_rmem_pressure`).
     pub(super) fn is_nearly_full(&self) -> bool {
         self.is_truesize() && self.charged() > self.bytes() - self.bytes() / 8
     }
@@ -220,8 +220,8 @@ impl Buffer {
         }
     }
 
-    /// Whether a packet of `charge` may be added in order. Linux and BSD overshoot by one packet,
-    /// whole buffers are there or not.
+    /// Whether a packet of `charge` may be added in order. Linux and BSD may exceed the limit by
+    /// one packet; a pool of whole buffers may not.
     pub(super) fn fits(&self, charge: u32) -> bool {
         match self.rules().accounting {
             Accounting::Buffers { .. } => self.counted().saturating_add(charge) <= self.bytes,
@@ -238,7 +238,7 @@ impl Buffer {
             }
             (Accounting::Payload | Accounting::Buffers { .. }, budget) => {
                 let budget = budget.unwrap_or(self.bytes);
-                // What closes a gap may leave more in order than there is room: that counts too.
+                // Filling a gap may put more in order than the buffer holds: that counts too.
                 let behind_gaps = self.out_of_order.saturating_add(charge);
                 behind_gaps <= budget
                     && self.in_order.saturating_add(behind_gaps)
@@ -247,7 +247,7 @@ impl Buffer {
         }
     }
 
-    /// Whether more is in it than it is meant for.
+    /// Whether it holds more than its size.
     pub(super) fn is_over(&self) -> bool {
         self.counted() > self.bytes
     }

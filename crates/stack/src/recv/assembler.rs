@@ -1,7 +1,7 @@
 //! Puts received data in order.
 //!
-//! Data in order waits in one queue of slices, data behind a gap in ranges by offset. Nothing is
-//! copied except by [`Assembler::collapse`]. What may be kept at all is decided by the caller.
+//! Data in order waits in one queue of slices, out-of-order data in ranges by offset. Nothing is
+//! copied except by [`Assembler::collapse`]. The caller decides what may be kept at all.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -10,26 +10,26 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 
 use super::blocks::Blocks;
-use super::{Came, DataInput};
+use super::{DataInput, Received};
 use crate::packet::Payload;
 use crate::shrink::{KEPT, push, shrink_empty};
 
 /// Most bytes that one copy of small packets gets, about a page.
 const COPY_BYTES_MAX: u32 = 3776;
 /// Ranges that are remembered for SACK blocks, as many as fit into the options.
-const TOLD_MAX: usize = 4;
+const RECENT_BLOCKS_MAX: usize = 4;
 /// Largest queue whose memory a host keeps, in packets.
 const SPARE_MAX: usize = 256;
 
 /// A received packet, or what is left of it.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct QueuedPacket {
     pub(super) start: u64,
     pub(super) payload: Payload,
     /// Memory that it is charged; released when the last byte is read. Where the data of several
     /// packets shares one block, the last of them is charged for all.
     charge: u32,
-    /// Bytes that are unused in that block behind the data.
+    /// Unused bytes in that block after the data.
     room: u16,
     /// Segments that it came in.
     segments: u16,
@@ -37,15 +37,15 @@ pub(super) struct Held {
     overlaps: bool,
 }
 
-impl Held {
+impl QueuedPacket {
     /// Takes the data of a segment.
-    pub(super) fn new(data: &mut DataInput<'_>, came: &Came, blocks: Blocks) -> Self {
+    pub(super) fn new(data: &mut DataInput<'_>, received: &Received, blocks: Blocks) -> Self {
         Self {
             start: data.start,
             payload: core::mem::take(data.payload),
             charge: blocks.charge,
             room: blocks.room,
-            segments: came.segments.min(u16::MAX.into()) as u16,
+            segments: received.segments.min(u16::MAX.into()) as u16,
             overlaps: false,
         }
     }
@@ -65,7 +65,7 @@ impl Held {
         self.start + u64::from(self.payload.len())
     }
 
-    /// Drops what lies in front of `offset`, which is kept already.
+    /// Drops what lies before `offset`, which is kept already.
     fn trim_front(&mut self, offset: u64) {
         if offset > self.start {
             self.payload.advance((offset - self.start) as u32);
@@ -75,19 +75,19 @@ impl Held {
     }
 }
 
-/// Data without a gap that waits behind one.
+/// A contiguous range of out-of-order data.
 #[derive(Debug, Default)]
 struct Range {
     end: u64,
-    held: VecDeque<Held>,
+    packets: VecDeque<QueuedPacket>,
 }
 
-/// A stretch of a packet that was there already.
+/// A range of a packet that was there already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Duplicate {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The packet begins inside what was there.
+    /// The packet begins inside the range that was there.
     pub(super) is_front: bool,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Assembler {
     next: u64,
     /// The next byte that is to be read.
     read: u64,
-    ready: VecDeque<Held>,
+    ready: VecDeque<QueuedPacket>,
     ready_charge: u32,
     /// Segments of all that is kept.
     segments: u32,
@@ -106,80 +106,84 @@ pub(super) struct Assembler {
     uncollapsed: u32,
     /// A part of the first block was read.
     is_partly_read: bool,
-    /// While something is kept behind a gap.
-    behind: Option<Box<Behind>>,
+    /// Exists while something is kept out of order.
+    out_of_order: Option<Box<OutOfOrder>>,
 }
 
-/// The memory of a queue that was read to its end, for the next one of any connection of a host: a
-/// program that reads all that came makes no queue grow anew.
+/// The memory of a queue that was read to its end, for the next one of any connection of a host, so
+/// that no allocation is needed if programs read all that has arrived.
 #[derive(Debug, Default)]
-pub(crate) struct SpareQueue(VecDeque<Held>);
+pub(crate) struct SpareQueue(VecDeque<QueuedPacket>);
 
-/// Data behind gaps.
+/// Out-of-order data.
 #[derive(Debug, Default)]
-struct Behind {
-    /// By start; ranges neither overlap nor touch, and all start behind the next byte that is
+struct OutOfOrder {
+    /// By start; ranges neither overlap nor touch, and all start after the next byte that is
     /// missing.
     ranges: BTreeMap<u64, Range>,
     charge: u32,
     bytes: u64,
     packets: usize,
-    /// The blocks that changed last, the latest first. Linux forgets the oldest of more, so that a
-    /// block that joins what it forgot is told without it (rule 9.3; `tcp_sack_new_ofo_skb`).
-    told: SmallVec<[(u64, u64); TOLD_MAX]>,
+    /// The blocks that changed last, the latest first. Linux forgets older ones, and reports a
+    /// block without a forgotten one that it joins (rule 9.3; `tcp_sack_new_ofo_skb`).
+    recent_blocks: SmallVec<[(u64, u64); RECENT_BLOCKS_MAX]>,
 }
 
-impl Behind {
-    /// Adds a piece to the end of a range; `is_whole`: nothing was cut off in front, so that it may
-    /// share the block of the piece before.
-    fn keep(&mut self, range: &mut Range, mut held: Held, is_whole: bool) {
-        range.end = held.end();
-        let before = range.held.back_mut().filter(|_| is_whole);
-        let shared = before.and_then(|before| held.share_block(held.payload.len(), before));
+impl OutOfOrder {
+    /// Adds a piece to the end of a range; `is_whole`: nothing was cut off at its start, so that it
+    /// may share the block of the piece before.
+    fn keep(&mut self, range: &mut Range, mut packet: QueuedPacket, is_whole: bool) {
+        range.end = packet.end();
+        let before = range.packets.back_mut().filter(|_| is_whole);
+        let shared = before.and_then(|before| packet.share_block(packet.payload.len(), before));
         if shared.is_none() {
-            self.charge = self.charge.saturating_add(held.charge);
+            self.charge = self.charge.saturating_add(packet.charge);
         }
-        self.bytes += u64::from(held.payload.len());
+        self.bytes += u64::from(packet.payload.len());
         self.packets += 1;
-        if range.held.capacity() == 0 {
+        if range.packets.capacity() == 0 {
             // Most ranges of a peer that leaves many gaps hold one packet.
-            range.held.reserve_exact(1);
+            range.packets.reserve_exact(1);
         }
-        range.held.push_back(held);
+        range.packets.push_back(packet);
     }
 
-    /// Takes a packet of a range out of the books.
-    fn forget(&mut self, held: &Held) {
-        self.charge -= held.charge;
-        self.bytes -= u64::from(held.payload.len());
+    /// Subtracts a packet of a range from the counts.
+    fn forget(&mut self, packet: &QueuedPacket) {
+        self.charge -= packet.charge;
+        self.bytes -= u64::from(packet.payload.len());
         self.packets -= 1;
     }
 
-    /// Takes a range out of the books that new data covers, which replaces it (Linux
+    /// Subtracts a range from the counts that new data covers and replaces (Linux
     /// `tcp_data_queue_ofo`); returns its segments.
     fn forget_range(&mut self, range: &Range) -> u32 {
-        range.held.iter().for_each(|held| self.forget(held));
-        range.held.iter().map(|held| u32::from(held.segments)).sum()
+        range.packets.iter().for_each(|packet| self.forget(packet));
+        range
+            .packets
+            .iter()
+            .map(|packet| u32::from(packet.segments))
+            .sum()
     }
 
     /// Data `start..end` came, all of it or a part for the first time.
-    fn note_told(&mut self, start: u64, end: u64) {
+    fn note_block(&mut self, start: u64, end: u64) {
         let touched = |block: (u64, u64), (from, to): (u64, u64)| {
             (from <= block.1 && block.0 <= to).then(|| (from.min(block.0), to.max(block.1)))
         };
         let mut block = (start, end);
         let mut at = 0;
-        while let Some(&other) = self.told.get(at) {
+        while let Some(&other) = self.recent_blocks.get(at) {
             match touched(block, other) {
                 Some(joined) => {
                     block = joined;
-                    self.told.remove(at);
+                    self.recent_blocks.remove(at);
                 }
                 None => at += 1,
             }
         }
-        self.told.truncate(TOLD_MAX - 1);
-        self.told.insert(0, block);
+        self.recent_blocks.truncate(RECENT_BLOCKS_MAX - 1);
+        self.recent_blocks.insert(0, block);
     }
 }
 
@@ -194,7 +198,7 @@ impl Assembler {
             segments: 0,
             uncollapsed: 0,
             is_partly_read: false,
-            behind: None,
+            out_of_order: None,
         }
     }
 
@@ -220,53 +224,53 @@ impl Assembler {
         }
     }
 
-    /// Appends the data that was expected next; `is_whole`: nothing was cut off in front, so that
-    /// it may share the block of the data before.
-    pub(super) fn append(&mut self, mut held: Held, is_whole: bool) {
-        held.overlaps = !is_whole;
+    /// Appends the data that was expected next; `is_whole`: nothing was cut off at its start, so
+    /// that it may share the block of the data before.
+    pub(super) fn append(&mut self, mut packet: QueuedPacket, is_whole: bool) {
+        packet.overlaps = !is_whole;
         let before = self.ready.back_mut().filter(|_| is_whole);
-        let shared = before.and_then(|before| held.share_block(held.payload.len(), before));
+        let shared = before.and_then(|before| packet.share_block(packet.payload.len(), before));
         if shared.is_none() {
-            self.ready_charge = self.ready_charge.saturating_add(held.charge);
+            self.ready_charge = self.ready_charge.saturating_add(packet.charge);
         }
-        self.push(held);
+        self.push(packet);
     }
 
     /// Appends a part of a block, which has `bytes` up to its end: with the last part, which is
     /// charged for all, they may go into the block before.
-    fn push_block(&mut self, mut held: Held, bytes: u32, is_whole: bool) {
+    fn push_block(&mut self, mut packet: QueuedPacket, bytes: u32, is_whole: bool) {
         let mut parts = 0;
         let mut at = self.ready.len();
-        while parts + held.payload.len() < bytes && at > 0 {
+        while parts + packet.payload.len() < bytes && at > 0 {
             at -= 1;
             parts += self.ready[at].payload.len();
         }
-        let before = at.checked_sub(1).filter(|_| is_whole && held.charge > 0);
-        let shared = before.and_then(|at| held.share_block(bytes, &mut self.ready[at]));
+        let before = at.checked_sub(1).filter(|_| is_whole && packet.charge > 0);
+        let shared = before.and_then(|at| packet.share_block(bytes, &mut self.ready[at]));
         if shared.is_none() {
-            self.ready_charge = self.ready_charge.saturating_add(held.charge);
+            self.ready_charge = self.ready_charge.saturating_add(packet.charge);
         }
-        self.push(held);
+        self.push(packet);
     }
 
-    fn push(&mut self, held: Held) {
-        debug_assert_eq!(held.start, self.next, "not the next byte");
-        self.next = held.end();
-        self.segments += u32::from(held.segments);
+    fn push(&mut self, packet: QueuedPacket) {
+        debug_assert_eq!(packet.start, self.next, "not the next byte");
+        self.next = packet.end();
+        self.segments += u32::from(packet.segments);
         self.uncollapsed += 1;
-        push(&mut self.ready, held);
+        push(&mut self.ready, packet);
     }
 
-    /// Keeps data behind a gap; returns the first stretch of it that was there already.
-    pub(super) fn insert(&mut self, mut held: Held) -> Option<Duplicate> {
-        debug_assert!(held.start > self.next, "no gap in front");
-        let behind = self.behind.get_or_insert_default();
-        let (start, end) = (held.start, held.end());
+    /// Keeps out-of-order data; returns the first range of it that was there already.
+    pub(super) fn insert(&mut self, mut packet: QueuedPacket) -> Option<Duplicate> {
+        debug_assert!(packet.start > self.next, "no gap in front");
+        let out_of_order = self.out_of_order.get_or_insert_default();
+        let (start, end) = (packet.start, packet.end());
         let mut duplicate = None;
         let mut is_whole = true;
         let mut range = Range::default();
         let mut range_start = start;
-        if let Some((&before, found)) = behind.ranges.range(..=start).next_back()
+        if let Some((&before, found)) = out_of_order.ranges.range(..=start).next_back()
             && found.end >= start
         {
             if found.end > start {
@@ -277,23 +281,23 @@ impl Assembler {
                 });
             }
             if found.end >= end {
-                behind.note_told(start, end);
+                out_of_order.note_block(start, end);
                 return duplicate;
             }
             is_whole = found.end == start;
-            let found = behind.ranges.remove(&before).expect("just found");
+            let found = out_of_order.ranges.remove(&before).expect("just found");
             if before == start {
-                self.segments -= behind.forget_range(&found);
+                self.segments -= out_of_order.forget_range(&found);
             } else {
-                held.trim_front(found.end);
+                packet.trim_front(found.end);
                 (range_start, range) = (before, found);
             }
         }
         let mut last = None;
         while last.is_none()
-            && let Some((&after, _)) = behind.ranges.range(range_start..=end).next()
+            && let Some((&after, _)) = out_of_order.ranges.range(range_start..=end).next()
         {
-            let mut later = behind.ranges.remove(&after).expect("just found");
+            let mut later = out_of_order.ranges.remove(&after).expect("just found");
             if after < end {
                 duplicate = duplicate.or(Some(Duplicate {
                     start: after,
@@ -302,32 +306,32 @@ impl Assembler {
                 }));
             }
             if later.end <= end {
-                self.segments -= behind.forget_range(&later);
+                self.segments -= out_of_order.forget_range(&later);
                 continue;
             }
-            // What both have is kept once; the packet is charged for all of it.
-            let common = held.payload.split_off((after - held.start) as u32);
-            if let Some(first) = later.held.front_mut() {
+            // Overlapping data is kept once; the packet is charged for all of it.
+            let common = packet.payload.split_off((after - packet.start) as u32);
+            if let Some(first) = later.packets.front_mut() {
                 first.overlaps = !common.is_empty();
             }
             last = Some(later);
         }
-        self.segments += u32::from(held.segments);
+        self.segments += u32::from(packet.segments);
         self.uncollapsed += 1;
-        behind.keep(&mut range, held, is_whole);
+        out_of_order.keep(&mut range, packet, is_whole);
         if let Some(last) = last {
             join(&mut range, last);
         }
-        behind.note_told(start, end);
-        behind.ranges.insert(range_start, range);
+        out_of_order.note_block(start, end);
+        out_of_order.ranges.insert(range_start, range);
         duplicate
     }
 
-    /// Moves the ranges that are in order now; returns the first stretch that was there twice.
+    /// Moves the ranges that are in order now; returns the first range that was there twice.
     pub(super) fn join_ranges(&mut self) -> Option<(u64, u64)> {
         let mut duplicate = None;
-        let mut behind = self.behind.take()?;
-        while let Some(entry) = behind.ranges.first_entry()
+        let mut out_of_order = self.out_of_order.take()?;
+        while let Some(entry) = out_of_order.ranges.first_entry()
             && *entry.key() <= self.next
         {
             let (start, range) = entry.remove_entry();
@@ -335,25 +339,27 @@ impl Assembler {
                 duplicate = duplicate.or(Some((start, self.next.min(range.end))));
             }
             let (mut block_bytes, mut is_whole) = (0, true);
-            for mut held in range.held {
-                behind.forget(&held);
-                self.segments -= u32::from(held.segments);
-                if held.end() <= self.next {
+            for mut packet in range.packets {
+                out_of_order.forget(&packet);
+                self.segments -= u32::from(packet.segments);
+                if packet.end() <= self.next {
                     continue;
                 }
-                is_whole &= held.start == self.next;
-                held.trim_front(self.next);
-                block_bytes += held.payload.len();
-                let is_block = held.charge > 0;
-                self.push_block(held, block_bytes, is_whole);
+                is_whole &= packet.start == self.next;
+                packet.trim_front(self.next);
+                block_bytes += packet.payload.len();
+                let is_block = packet.charge > 0;
+                self.push_block(packet, block_bytes, is_whole);
                 if is_block {
                     (block_bytes, is_whole) = (0, true);
                 }
             }
         }
-        if !behind.ranges.is_empty() {
-            behind.told.retain(|(start, _)| *start > self.next);
-            self.behind = Some(behind);
+        if !out_of_order.ranges.is_empty() {
+            out_of_order
+                .recent_blocks
+                .retain(|(start, _)| *start > self.next);
+            self.out_of_order = Some(out_of_order);
         }
         duplicate
     }
@@ -369,70 +375,69 @@ impl Assembler {
             self.is_partly_read = true;
             return Some(core::mem::replace(&mut first.payload, rest));
         }
-        let held = self.ready.pop_front().expect("just seen");
-        self.ready_charge -= held.charge;
-        self.segments -= u32::from(held.segments);
-        self.read += u64::from(held.payload.len());
-        self.is_partly_read = held.charge == 0;
-        Some(held.payload)
+        let packet = self.ready.pop_front().expect("just seen");
+        self.ready_charge -= packet.charge;
+        self.segments -= u32::from(packet.segments);
+        self.read += u64::from(packet.payload.len());
+        self.is_partly_read = packet.charge == 0;
+        Some(packet.payload)
     }
 
     /// Up to `max` bytes of what is next to be read, which stays.
     pub(super) fn peek(&self, max: u32) -> Payload {
         let mut seen = Payload::default();
-        for held in &self.ready {
+        for packet in &self.ready {
             if seen.len() == max {
                 break;
             }
-            let mut part = held.payload.clone();
+            let mut part = packet.payload.clone();
             let _rest = part.split_off(part.len().min(max - seen.len()));
             seen.append(part, self.ready.len());
         }
         seen
     }
 
-    /// Drops packets behind gaps, from the highest down to `above`, until `is_enough` of the memory
-    /// that is left (Linux `tcp_prune_ofo_queue`); returns how many.
+    /// Drops out-of-order packets, from the highest down to `above`, until `is_enough` of the
+    /// memory that is left (Linux `tcp_prune_ofo_queue`); returns how many.
     pub(super) fn prune(&mut self, above: u64, is_enough: impl Fn(u32) -> bool) -> u64 {
         let mut dropped = 0;
-        let Some(behind) = &mut self.behind else {
+        let Some(out_of_order) = &mut self.out_of_order else {
             return dropped;
         };
         let mut is_inside_block = false;
-        while let Some(mut last) = behind.ranges.last_entry() {
+        while let Some(mut last) = out_of_order.ranges.last_entry() {
             let range = last.get_mut();
-            let highest = range.held.back().expect("ranges are never empty");
+            let highest = range.packets.back().expect("ranges are never empty");
             // A block goes as a whole: its last part was charged for the others.
             is_inside_block &= highest.charge == 0;
-            if (!is_inside_block && is_enough(behind.charge)) || highest.start <= above {
+            if (!is_inside_block && is_enough(out_of_order.charge)) || highest.start <= above {
                 break;
             }
-            let held = range.held.pop_back().expect("just seen");
-            range.end = held.start;
-            if range.held.is_empty() {
+            let packet = range.packets.pop_back().expect("just seen");
+            range.end = packet.start;
+            if range.packets.is_empty() {
                 last.remove();
                 is_inside_block = false;
             } else {
-                is_inside_block |= held.charge > 0;
+                is_inside_block |= packet.charge > 0;
             }
-            behind.forget(&held);
-            self.segments -= u32::from(held.segments);
+            out_of_order.forget(&packet);
+            self.segments -= u32::from(packet.segments);
             dropped += 1;
         }
         if dropped > 0 {
-            // What was promised is forgotten, so nothing is promised any more (RFC 2018 section 8).
-            behind.told.clear();
+            // Dropped data was SACKed: all blocks are forgotten (RFC 2018 section 8).
+            out_of_order.recent_blocks.clear();
         }
-        if behind.ranges.is_empty() {
-            self.behind = None;
+        if out_of_order.ranges.is_empty() {
+            self.out_of_order = None;
         }
         dropped
     }
 
-    /// Copies together what follows the first block in each range that `is_bloated` by its bytes
-    /// and charge, or that the next one overlaps; `blocks_of` says what a copy of so many bytes is
-    /// charged, in which packets end that were charged so much. Returns how many packets fewer
-    /// there are.
+    /// Collapses what follows the first block in each range that `is_bloated` by its bytes and
+    /// charge, or that the next one overlaps. `blocks_of` gives the charge of a copy by its bytes
+    /// and by the charges of the packets in it. Returns how many packets fewer there are.
     pub(super) fn collapse(
         &mut self,
         is_bloated: impl Fn(u32, u32) -> bool,
@@ -443,18 +448,22 @@ impl Assembler {
         let is_partly_read = core::mem::take(&mut self.is_partly_read);
         let is_cut = is_partly_read || self.ready.front().is_some_and(|first| first.overlaps);
         collapse_queue(&mut self.ready, is_cut, &is_bloated, &blocks_of);
-        self.ready_charge = self.ready.iter().map(|held| held.charge).sum();
-        if let Some(behind) = &mut self.behind {
-            for range in behind.ranges.values_mut() {
-                let blocks = range.held.iter().filter(|held| held.charge > 0).count();
+        self.ready_charge = self.ready.iter().map(|packet| packet.charge).sum();
+        if let Some(out_of_order) = &mut self.out_of_order {
+            for range in out_of_order.ranges.values_mut() {
+                let blocks = range
+                    .packets
+                    .iter()
+                    .filter(|packet| packet.charge > 0)
+                    .count();
                 if blocks > 1 {
-                    collapse_queue(&mut range.held, false, &is_bloated, &blocks_of);
+                    collapse_queue(&mut range.packets, false, &is_bloated, &blocks_of);
                 }
             }
-            let ranges = behind.ranges.values();
-            behind.packets = ranges.clone().map(|range| range.held.len()).sum();
-            behind.charge = ranges
-                .flat_map(|range| range.held.iter().map(|held| held.charge))
+            let ranges = out_of_order.ranges.values();
+            out_of_order.packets = ranges.clone().map(|range| range.packets.len()).sum();
+            out_of_order.charge = ranges
+                .flat_map(|range| range.packets.iter().map(|packet| packet.charge))
                 .sum();
         }
         before.saturating_sub(self.packets()) as u64
@@ -464,10 +473,11 @@ impl Assembler {
     /// (RFC 2018 section 4).
     pub(super) fn blocks(&self, max: usize, whole: bool) -> SmallVec<[(u64, u64); 4]> {
         let mut blocks = SmallVec::new();
-        for &told in self.behind.iter().flat_map(|behind| &behind.told) {
+        let recent = self.out_of_order.iter().flat_map(|it| &it.recent_blocks);
+        for &block in recent {
             let block = match whole {
-                true => self.range_around(told.0).unwrap_or(told),
-                false => told,
+                true => self.range_around(block.0).unwrap_or(block),
+                false => block,
             };
             if blocks.len() < max && !blocks.contains(&block) {
                 blocks.push(block);
@@ -476,15 +486,15 @@ impl Assembler {
         blocks
     }
 
-    /// Nothing is behind gaps any more, and these blocks are told of until it is dropped.
-    pub(super) fn keep_told(&mut self, told: &[(u64, u64)]) {
-        let told = told.iter().copied().collect();
-        self.behind.get_or_insert_default().told = told;
+    /// Nothing is out of order any more; these blocks are still reported once.
+    pub(super) fn keep_blocks(&mut self, blocks: &[(u64, u64)]) {
+        let blocks = blocks.iter().copied().collect();
+        self.out_of_order.get_or_insert_default().recent_blocks = blocks;
     }
 
     /// The range in which `offset` lies.
     pub(super) fn range_around(&self, offset: u64) -> Option<(u64, u64)> {
-        let ranges = &self.behind.as_ref()?.ranges;
+        let ranges = &self.out_of_order.as_ref()?.ranges;
         let (&start, range) = ranges.range(..=offset).next_back()?;
         (offset < range.end).then_some((start, range.end))
     }
@@ -502,13 +512,13 @@ impl Assembler {
     }
 
     pub(super) const fn has_gap(&self) -> bool {
-        self.behind.is_some()
+        self.out_of_order.is_some()
     }
 
     /// Bytes from the next missing one to the end of what is kept.
     pub(super) fn span(&self) -> u64 {
         let last = self
-            .behind
+            .out_of_order
             .as_ref()
             .and_then(|it| it.ranges.last_key_value());
         last.map_or(0, |(_, range)| range.end.saturating_sub(self.next))
@@ -519,11 +529,11 @@ impl Assembler {
     }
 
     pub(super) fn range_charge(&self) -> u32 {
-        self.behind.as_ref().map_or(0, |behind| behind.charge)
+        self.out_of_order.as_ref().map_or(0, |it| it.charge)
     }
 
     pub(super) fn range_bytes(&self) -> u64 {
-        self.behind.as_ref().map_or(0, |behind| behind.bytes)
+        self.out_of_order.as_ref().map_or(0, |it| it.bytes)
     }
 
     pub(super) fn packets(&self) -> usize {
@@ -535,12 +545,12 @@ impl Assembler {
         self.ready.len()
     }
 
-    /// Packets behind gaps.
+    /// Out-of-order packets.
     pub(super) fn range_packets(&self) -> usize {
-        self.behind.as_ref().map_or(0, |behind| behind.packets)
+        self.out_of_order.as_ref().map_or(0, |it| it.packets)
     }
 
-    /// Whether enough came since the last collapse to pay for another: a full buffer must not
+    /// Whether enough arrived since the last collapse to pay for another: a full buffer must not
     /// cost a pass over all packets for each that arrives.
     pub(super) fn is_collapse_worthwhile(&self) -> bool {
         self.uncollapsed as usize > self.packets() / 8
@@ -557,39 +567,39 @@ impl Assembler {
     }
 }
 
-/// Appends `behind` to `range`; the shorter one moves.
-fn join(range: &mut Range, mut behind: Range) {
-    range.end = behind.end;
-    if range.held.len() >= behind.held.len() {
-        range.held.append(&mut behind.held);
+/// Appends `after` to `range`; the shorter one moves.
+fn join(range: &mut Range, mut after: Range) {
+    range.end = after.end;
+    if range.packets.len() >= after.packets.len() {
+        range.packets.append(&mut after.packets);
     } else {
-        while let Some(held) = range.held.pop_back() {
-            behind.held.push_front(held);
+        while let Some(packet) = range.packets.pop_back() {
+            after.packets.push_front(packet);
         }
-        range.held = behind.held;
+        range.packets = after.packets;
     }
 }
 
 /// See [`Assembler::collapse`]; `is_cut`: the first block is worth it, some of which was read or
 /// kept before (Linux `tcp_collapse`).
 fn collapse_queue(
-    queue: &mut VecDeque<Held>,
+    queue: &mut VecDeque<QueuedPacket>,
     is_cut: bool,
     is_bloated: &impl Fn(u32, u32) -> bool,
     blocks_of: &impl Fn(u32, u32) -> Blocks,
 ) {
     let mut worth = (is_cut && !queue.is_empty()).then_some(0);
     let (mut before, mut first, mut bytes) = (0, 0, 0);
-    for (at, held) in queue.iter().enumerate() {
+    for (at, packet) in queue.iter().enumerate() {
         if worth.is_some() {
             break;
         }
-        if held.overlaps && at > 0 {
+        if packet.overlaps && at > 0 {
             worth = Some(before);
         }
-        bytes += held.payload.len();
-        if held.charge > 0 && worth.is_none() {
-            worth = is_bloated(bytes, held.charge).then_some(first);
+        bytes += packet.payload.len();
+        if packet.charge > 0 && worth.is_none() {
+            worth = is_bloated(bytes, packet.charge).then_some(first);
             (before, first, bytes) = (first, at + 1, 0);
         }
     }
@@ -597,16 +607,16 @@ fn collapse_queue(
         return;
     };
     let copied = queue.split_off(first);
-    let mut left: u32 = copied.iter().map(|held| held.payload.len()).sum();
+    let mut left: u32 = copied.iter().map(|packet| packet.payload.len()).sum();
     let mut copy = Copy::new(first_start(&copied), left);
-    for held in copied {
-        let mut chunks = held.payload.chunks().iter().map(|chunk| &chunk[..]);
+    for packet in copied {
+        let mut chunks = packet.payload.chunks().iter().map(|chunk| &chunk[..]);
         let mut chunk = chunks.next().unwrap_or_default();
         while !chunk.is_empty() {
             if copy.is_full() {
                 let next = copy.start + copy.bytes.len() as u64;
                 let full = core::mem::replace(&mut copy, Copy::new(next, left));
-                queue.push_back(full.into_held(blocks_of));
+                queue.push_back(full.into_packet(blocks_of));
             }
             let taken = chunk.len().min(copy.room());
             let (head, rest) = chunk.split_at(taken);
@@ -618,16 +628,16 @@ fn collapse_queue(
                 rest
             };
         }
-        copy.charged += held.charge;
-        copy.segments = copy.segments.saturating_add(held.segments);
+        copy.charged += packet.charge;
+        copy.segments = copy.segments.saturating_add(packet.segments);
     }
-    queue.push_back(copy.into_held(blocks_of));
-    // Room for more would cost more than the packets.
+    queue.push_back(copy.into_packet(blocks_of));
+    // More capacity would cost more than the packets.
     queue.shrink_to_fit();
 }
 
-fn first_start(queue: &VecDeque<Held>) -> u64 {
-    queue.front().map_or(0, |held| held.start)
+fn first_start(queue: &VecDeque<QueuedPacket>) -> u64 {
+    queue.front().map_or(0, |packet| packet.start)
 }
 
 /// Data that is copied together.
@@ -635,7 +645,7 @@ struct Copy {
     start: u64,
     bytes: BytesMut,
     bytes_max: usize,
-    /// Of the packets that end in it.
+    /// Charges of the packets that end in it.
     charged: u32,
     segments: u16,
 }
@@ -661,9 +671,9 @@ impl Copy {
         self.room() == 0
     }
 
-    fn into_held(self, blocks_of: &impl Fn(u32, u32) -> Blocks) -> Held {
+    fn into_packet(self, blocks_of: &impl Fn(u32, u32) -> Blocks) -> QueuedPacket {
         let blocks = blocks_of(self.bytes.len() as u32, self.charged);
-        Held {
+        QueuedPacket {
             start: self.start,
             payload: Payload::from(self.bytes.freeze()),
             charge: blocks.charge,

@@ -17,7 +17,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Round-trip time below which Linux 6.19 grows more slowly (`tcp_rcvbuf_low_rtt`), in us.
 const LOW_RTT_MICROS: u64 = 1000;
 
-/// Longest round-trip time that is believed, about a day.
+/// Longest plausible round-trip time, about 1.6 days (microseconds).
 const MICROS_MAX: u128 = 1 << 37;
 
 /// State of automatic sizing.
@@ -26,15 +26,14 @@ pub(super) struct Autotune {
     rule: SizeRule,
     /// Estimate of the round-trip time in 1/8 us; 0: none.
     rtt: u64,
-    /// When the window that was open at some time will have been used up: the offset, and that
-    /// time.
+    /// End of the window at the start of the present measurement, as offset, and that start.
     mark: Option<(u64, Instant)>,
     last_echo: Option<u32>,
     /// Linux: bytes read in the last period, its begin as offset and as time.
     space: u32,
     period_start: u64,
     period_at: Instant,
-    /// `FreeBSD`: bytes since then.
+    /// `FreeBSD`: start of the measurement, and bytes since.
     interval_at: Option<Instant>,
     interval_bytes: u32,
 }
@@ -46,7 +45,7 @@ pub(super) struct Progress {
     pub(super) read: u64,
     /// Bytes that wait to be read.
     pub(super) unread: u64,
-    /// Bytes up to the end of what is kept behind gaps.
+    /// Bytes up to the end of what is kept out of order.
     pub(super) span: u64,
 }
 
@@ -177,7 +176,7 @@ impl Autotune {
         }
     }
 
-    /// The window is a new share of the buffer: a period cannot have held more.
+    /// The ratio of window to memory changed: a period cannot have held more than the window.
     pub(super) fn clamp_space(&mut self, clamp: u32) {
         self.space = self.space.min(clamp);
     }
@@ -189,7 +188,7 @@ impl Autotune {
     }
 
     /// Data arrived in order, without a gap behind it: the rules of `FreeBSD`. `echoed_at`: when
-    /// the segment left whose timestamp came back.
+    /// the segment was sent whose timestamp came back.
     pub(super) fn on_fast_path(
         &mut self,
         now: Instant,
@@ -237,16 +236,15 @@ impl Autotune {
             .is_some_and(|(lasted, period)| lasted > period)
     }
 
-    /// A measurement begins with the first packet that leaves.
+    /// A measurement begins with the first packet that is sent.
     pub(super) fn on_segment_sent(&mut self, now: Instant) {
         if self.interval_at.is_none() {
             self.interval_at = Some(now);
         }
     }
 
-    /// Something else than plain data in order came, which ends a measurement of the rule of 2006
-    /// (FB18). The later ones go on and leave it out (`tcp_do_segment` of 2018 resets nothing
-    /// there).
+    /// Anything but plain data in order ends a measurement of the rule of 2006 (FB18). Later rules
+    /// continue and leave it out (`tcp_do_segment` of 2018 resets nothing there).
     pub(super) const fn on_slow_path(&mut self) {
         if matches!(self.rule, SizeRule::FreeBsd2006 { .. }) {
             self.begin_interval();

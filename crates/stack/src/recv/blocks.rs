@@ -8,9 +8,9 @@
 
 /// Descriptor of a packet (`sk_buff`).
 const DESCRIPTOR_BYTES: u32 = 256;
-/// What stands at the end of each block (`skb_shared_info`).
+/// Shared information at the end of each block (`skb_shared_info`).
 const SHARED_BYTES: u32 = 320;
-/// Room that a driver leaves in front of a packet (`NET_SKB_PAD`).
+/// Headroom of a driver before a packet (`NET_SKB_PAD`).
 const FRONT_BYTES: u32 = 64;
 /// Parts of a block are whole cache lines.
 const LINE_BYTES: u32 = 64;
@@ -24,7 +24,7 @@ const PAGE_BYTES: u32 = 4096;
 pub(super) struct Blocks {
     /// All that is charged.
     pub(super) charge: u32,
-    /// Unused bytes behind the data, where the data of the next packet may go.
+    /// Unused bytes after the data, where the data of the next packet may go.
     pub(super) room: u16,
 }
 
@@ -49,7 +49,8 @@ pub(super) const fn of_packet(headers: u32, payload: u32, is_merged: bool) -> Bl
             room: (block - SHARED_BYTES - bytes) as u16,
         };
     }
-    // The device knows how long the headers of a merged packet are, and puts only those in front.
+    // The device knows the length of the headers of a merged packet, and puts only those into the
+    // first block.
     let head = if is_merged {
         FRONT_BYTES + headers
     } else {
@@ -62,7 +63,7 @@ pub(super) const fn of_packet(headers: u32, payload: u32, is_merged: bool) -> Bl
     }
 }
 
-/// Memory of data that was copied together (`tcp_collapse`).
+/// Memory of collapsed data (`tcp_collapse`).
 pub(super) const fn of_copy(payload: u32) -> Blocks {
     let block = block_bytes(payload);
     Blocks {

@@ -28,7 +28,7 @@ struct Timer {
     fires: Instant,
 }
 
-/// Merging of duplicate ACKs (rule 8.3.3; Linux `__tcp_ack_snd_check`).
+/// Merging of duplicate ACKs (SACK compression; rule 8.3.3; Linux `__tcp_ack_snd_check`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Compression {
     until: Option<Instant>,
@@ -44,7 +44,7 @@ struct Compression {
 pub(super) struct Situation {
     /// More than the allowed data is unacknowledged, and the ACK would move the window.
     pub(super) is_due: bool,
-    /// Something is kept behind a gap.
+    /// Something is kept out of order.
     pub(super) has_gap: bool,
     /// SACK was agreed.
     pub(super) has_sack: bool,
@@ -64,9 +64,9 @@ pub(super) struct DelayedAck {
     delay_max_nanos: u64,
     /// Something is unacknowledged.
     is_scheduled: bool,
-    /// An ACK is to leave at once.
+    /// An ACK is to be sent at once.
     is_now: bool,
-    /// An ACK is to leave with the next decision (a hole was filled, memory ran out).
+    /// The next decision is to acknowledge (a hole was filled, memory ran out).
     is_urgent: bool,
     is_pushed: bool,
     is_pushed_twice: bool,
@@ -124,7 +124,7 @@ impl DelayedAck {
         }
     }
 
-    /// How long an ACK may wait by the pace of data, and at most (Linux `tcpi_ato`).
+    /// The present delay of an ACK, within its bounds (Linux `tcpi_ato`).
     pub(super) fn delay(&self) -> Duration {
         Duration::from_nanos(self.delay_nanos.min(self.delay_max_nanos))
     }
@@ -139,7 +139,7 @@ impl DelayedAck {
         self.is_scheduled = true;
         self.packets = self.packets.saturating_add(segments);
         match self.last_data.replace(now) {
-            // In Linux an ACK of data behind a gap may have set the delay before.
+            // In Linux an ACK of out-of-order data may have set the delay before.
             Some(before) if self.delay_nanos > 0 => {
                 self.follow_pace(now, before, first_quick, env);
             }
@@ -157,7 +157,7 @@ impl DelayedAck {
         }
     }
 
-    /// Nothing has come yet from which on the pace of data would count.
+    /// No data has arrived from which on its pace would count.
     pub(super) const fn forget_pace(&mut self) {
         self.last_data = None;
     }
@@ -165,7 +165,7 @@ impl DelayedAck {
     fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
         let delay_min = nanos_of(self.settings.acks.delay_min);
         let half = delay_min / 2;
-        // Data that comes closely behind other data changes nothing any more, which is the rule.
+        // The common case: closely spaced data, which no longer changes the delay.
         let spent = now
             .nanos_since(before)
             .saturating_add(self.tick.tick_nanos());
@@ -200,7 +200,7 @@ impl DelayedAck {
         self.is_pushed = true;
     }
 
-    /// An ACK is owed for something else than data in order.
+    /// An ACK is owed for something other than data in order.
     pub(super) fn schedule(&mut self) {
         self.is_scheduled = true;
     }
@@ -211,12 +211,13 @@ impl DelayedAck {
         self.is_urgent = true;
     }
 
-    /// An ACK leaves whatever the rules say.
+    /// An ACK is sent whatever the rules say.
     pub(super) fn force(&mut self) {
         self.is_now = true;
     }
 
-    /// The peer sends no more: it hardly waits for an ACK alone, where anybody answers at all.
+    /// The peer sends no more, and does not wait for an ACK: it is delayed as in
+    /// request-and-response mode, where the stack has that.
     pub(super) fn on_fin(&mut self) {
         if self.settings.acks.pingpong_threshold > 0 {
             self.is_scheduled = true;
@@ -236,8 +237,8 @@ impl DelayedAck {
         }
     }
 
-    /// Whether [`DelayedAck::is_much`] also needs a window that moves: Linux does not acknowledge
-    /// data that nobody has read if that opens nothing.
+    /// Whether [`DelayedAck::is_much`] also needs an opening window: Linux does not acknowledge
+    /// unread data at once if that does not open it.
     pub(super) fn needs_moving_window(&self) -> bool {
         matches!(self.settings.acks.every, AckEvery::MoreThanSegments(_))
     }
@@ -333,7 +334,7 @@ impl DelayedAck {
         self.set_timer(now, self.edge(now), self.delay_max_nanos);
     }
 
-    /// Sets the timer at `now`, behind which the next tick lies at `edge`.
+    /// Sets the timer at `now`; `edge` is the next tick.
     fn set_timer(&mut self, now: Instant, edge: Instant, delay_nanos: u64) {
         self.timer = Some(Timer {
             nominal: edge.after_nanos(delay_nanos),
@@ -352,7 +353,7 @@ impl DelayedAck {
         Instant::from_nanos((passed.saturating_add(count)).saturating_mul(tick))
     }
 
-    /// When the next ACK leaves by itself.
+    /// When the next ACK is sent by itself.
     pub(super) fn wanted(&self) -> AckWanted {
         if self.is_now {
             return AckWanted::Now;
@@ -364,7 +365,7 @@ impl DelayedAck {
         }
     }
 
-    /// When the duplicate ACKs that wait to be merged leave as one.
+    /// When the duplicate ACKs that wait to be merged are sent as one.
     fn merges_until(&self) -> Option<Instant> {
         self.compression.as_ref()?.until
     }
@@ -388,13 +389,13 @@ impl DelayedAck {
         }
     }
 
-    /// A segment left, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
+    /// A segment was sent, and with it the ACK (rule 8.6; Linux `tcp_event_ack_sent`,
     /// `tcp_event_data_sent`).
     pub(super) fn on_segment_sent(&mut self, now: Instant, has_data: bool, counts: &mut AckStats) {
         if let Some(compression) = self.compression.as_mut() {
             let merged = core::mem::take(&mut compression.merged);
             compression.until = None;
-            // The one that left stands for itself.
+            // The ACK that was sent is not counted as merged.
             counts.compressed += u64::from(merged.saturating_sub(1));
         }
         if self.is_scheduled && self.quick > 0 {
@@ -423,7 +424,7 @@ impl DelayedAck {
     /// Whether the delay has not passed between two times, as kernels count it.
     #[inline]
     fn is_within_delay(&self, earlier: Instant, later: Instant) -> bool {
-        // Rounded, they are nearer to each other by less than a tick.
+        // Rounding to ticks shortens the distance by less than a tick.
         let may_be =
             later.nanos_since(earlier) < self.delay_nanos.saturating_add(self.tick.tick_nanos());
         may_be && self.edge(later).nanos_since(self.edge(earlier)) < self.delay_nanos
@@ -448,14 +449,14 @@ impl DelayedAck {
         self.quick = self.quick.max(first_quick.min(max));
     }
 
-    /// The window opened: at least one ACK tells it at once (rule 3.3).
+    /// The window opened: at least one ACK announces it at once (rule 3.3).
     pub(super) fn on_window_grown(&mut self) {
         if self.settings.acks.quick_max > 0 {
             self.quick |= 1;
         }
     }
 
-    /// Memory is short: ACKs need not hurry.
+    /// Memory is short: no more quick ACKs.
     pub(super) const fn clear_quick(&mut self) {
         self.quick = 0;
     }

@@ -1,9 +1,9 @@
-//! The peer's FIN: where it stands, what lies behind it, and what takes its place (rule 9.2).
+//! The peer's FIN: its offset, data beyond it, and data in its place (rule 9.2).
 
 use base::tcp::SackBlocks;
 
 use super::Receiver;
-use super::sack::ToldBlocks;
+use super::sack::BlockOffsets;
 use crate::progress::Mark;
 
 impl Receiver {
@@ -15,7 +15,7 @@ impl Receiver {
         let Some(fin) = self.fin.get() else {
             return u64::MAX;
         };
-        let gives_way = self.autotune.linux().is_some()
+        let gives_way = self.buffer.is_truesize()
             && !self.is_fin_reached
             && (start > fin
                 || end > fin
@@ -26,7 +26,7 @@ impl Receiver {
         if gives_way { u64::MAX } else { fin }
     }
 
-    /// Data up to `end` covers a FIN that came before: there is none then.
+    /// Data up to `end` covers a FIN that came before: the FIN is dropped.
     #[inline(never)]
     pub(super) fn cover_fin(&mut self, start: u64, end: u64) {
         if let Some(fin) = self.early_fin()
@@ -39,22 +39,20 @@ impl Receiver {
         }
     }
 
-    /// Our side has closed: the ACK of the peer's FIN leaves before anything of SACK is forgotten
-    /// (Linux `tcp_fin`).
+    /// Our side has closed: the ACK of the peer's FIN still carries SACK blocks (Linux `tcp_fin`).
     pub(crate) const fn tell_behind_fin(&mut self) {
         self.tells_behind_fin = true;
     }
 
-    /// The blocks that the ACK of the FIN tells of, if it is reached by what has just come: those
-    /// of before, of which some may be in order now.
+    /// The SACK blocks for the ACK of the FIN, if the present segment reaches it: those from before
+    /// the segment, some of which may be in order now.
     #[inline]
-    pub(super) fn blocks_before_fin(&self) -> Option<ToldBlocks> {
+    pub(super) fn blocks_before_fin(&self) -> Option<BlockOffsets> {
         (self.tells_behind_fin && self.has_out_of_order())
-            .then(|| self.blocks_behind_gaps(SackBlocks::MAX))
+            .then(|| self.out_of_order_blocks(SackBlocks::MAX))
     }
 
-    /// Nothing that lies behind the FIN was ever the peer's, and nothing of SACK is told any more
-    /// (Linux `tcp_fin`).
+    /// Drops data beyond the FIN, which is not the peer's, and all SACK state (Linux `tcp_fin`).
     #[inline(never)]
     pub(crate) fn drop_behind_fin(&mut self) {
         self.duplicate = None;
@@ -63,32 +61,31 @@ impl Receiver {
         }
     }
 
-    /// The FIN stands at this offset, unless it was seen elsewhere before. In Linux the first that
-    /// is reached counts.
+    /// The FIN is at this offset, unless it was seen at another before. In Linux the lowest counts.
     pub(super) fn note_fin(&mut self, offset: u64) {
-        let is_first = self.autotune.linux().is_some() && self.fin.get() > Some(offset);
+        let is_first = self.buffer.is_truesize() && self.fin.get() > Some(offset);
         if !self.fin.is_set() || is_first {
             self.fin = Mark::at(offset);
         }
     }
 
     #[inline]
-    pub(super) fn reach_fin(&mut self, told: Option<ToldBlocks>) -> bool {
+    pub(super) fn reach_fin(&mut self, blocks: Option<BlockOffsets>) -> bool {
         let is_reached = self.fin == Mark::at(self.queue.next()) && !self.is_fin_reached;
         if is_reached {
             self.is_fin_reached = true;
             let duplicate = self.duplicate.take();
             self.drop_behind_fin();
-            if let Some(told) = told {
+            if let Some(blocks) = blocks {
                 self.duplicate = duplicate;
-                self.queue.keep_told(&told);
+                self.queue.keep_blocks(&blocks);
             }
             self.acks.on_fin();
         }
         is_reached
     }
 
-    /// Offset of a FIN that came before what lies in front of it.
+    /// Offset of a FIN that arrived before all data below it.
     #[inline]
     pub(super) fn early_fin(&self) -> Option<u64> {
         self.fin.get().filter(|_| !self.is_fin_reached)

@@ -1,7 +1,7 @@
-//! A full receive buffer, and changes of its settings on a living connection.
+//! A full receive buffer, and changes of its settings on an open connection.
 //!
-//! The order of remedies is Linux's (rule 3.5); where memory is not what counts, only the last one
-//! is left: the segment is dropped.
+//! The order of remedies is Linux's (rule 3.5); in stacks that do not count memory only the last
+//! one applies: the segment is dropped.
 
 use base::Instant;
 use base::settings::SocketSettings;
@@ -20,18 +20,18 @@ impl Receiver {
         data: &DataInput<'_>,
         charge: u32,
     ) -> Result<(), DropReason> {
-        // Where all memory is behind a gap, as in a buffer that was made smaller, only what fills
-        // the gap can free it.
+        // If out-of-order data takes all memory, as in a buffer that was made smaller, only the
+        // data that fills the gap can free it.
         let is_stuck = || self.queue.unread() == 0 && self.queue.range_bytes() > 0;
         if self.current_window() == 0 && !is_stuck() {
             return Err(DropReason::ZeroWindow);
         }
         if self.queue.ready_packets() >= self.buffer.packets_max() {
-            // Single bytes cost more memory than they are charged.
+            // Very small packets cost more memory than they are charged.
             self.collapse(true);
         }
         let fits = data.is_predicted || self.buffer.fits(charge) || self.prune(data.start, charge);
-        // The byte that everything waits for is never dropped while nothing can be read.
+        // The next byte in order is never dropped while nothing can be read.
         if fits || self.queue.unread() == 0 {
             return Ok(());
         }
@@ -39,8 +39,8 @@ impl Receiver {
         Err(DropReason::BufferFull)
     }
 
-    /// A bare FIN from `start` on is taken without memory, but the window is taken back then, and
-    /// the peer told at once, as for data that is refused (Linux `tcp_data_queue`).
+    /// A bare FIN at `start` is taken even without memory, but the window shrinks to zero then,
+    /// announced at once, as for refused data (Linux `tcp_data_queue`).
     pub(super) fn note_room_for_fin(&mut self, start: u64, charge: u32) {
         if self.buffer.is_truesize() && !self.buffer.fits(charge) && !self.prune(start, charge) {
             self.is_out_of_memory = true;
@@ -48,7 +48,7 @@ impl Receiver {
         }
     }
 
-    /// The same as [`Self::make_room`] for data behind a gap.
+    /// The same as [`Self::make_room`] for out-of-order data.
     pub(super) fn make_room_out_of_order(&mut self, data: &DataInput<'_>, charge: u32) -> bool {
         if self.queue.range_packets() >= self.buffer.packets_max() {
             return false;
@@ -110,7 +110,7 @@ impl Receiver {
         memory_of(charge, payload.into(), 1)
     }
 
-    /// Copies small packets together where that pays; whether it did.
+    /// Collapses small packets where that pays; whether it did.
     pub(crate) fn collapse_where_worthwhile(&mut self) -> bool {
         let is_worthwhile = self.queue.is_collapse_worthwhile();
         if is_worthwhile {
@@ -119,7 +119,7 @@ impl Receiver {
         is_worthwhile
     }
 
-    /// Drops everything behind gaps that begins above `above`; returns the packets.
+    /// Drops out-of-order data that begins above `above`; returns the packets.
     pub(crate) fn give_out_of_order(&mut self, above: u64) -> u64 {
         let dropped = self.queue.prune(above, |_| false);
         if dropped > 0 {
@@ -129,7 +129,7 @@ impl Receiver {
         dropped
     }
 
-    /// The host has no memory for a segment: the next ACK says so.
+    /// The host has no memory for a segment: the next ACK offers no window.
     pub(crate) fn refuse_for_memory(&mut self, is_in_order: bool) {
         if is_in_order {
             self.is_out_of_memory = true;
@@ -139,8 +139,8 @@ impl Receiver {
         }
     }
 
-    /// Copies together what is not worth its memory, and all that follows it (Linux
-    /// `tcp_collapse`); or everything.
+    /// Collapses packets that waste memory, and all after them (Linux `tcp_collapse`); or all
+    /// packets.
     #[inline(never)]
     fn collapse(&mut self, is_everything: bool) {
         let buffer = &self.buffer;

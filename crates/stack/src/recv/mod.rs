@@ -1,5 +1,5 @@
-//! The receiving half of a connection: what becomes of data that arrives, which window is offered,
-//! and when an ACK leaves.
+//! The receiving half of a connection: takes data, decides the window to offer, and when to send an
+//! ACK.
 //!
 //! It decides from segments, reads and time; it sees no headers, arms no timers and sends nothing:
 //! the connection asks [`Receiver::ack_wanted`], [`Receiver::offer_window`] and
@@ -35,7 +35,7 @@ use crate::rare::Rare;
 use crate::tick::TickClock;
 use accounting::Buffer;
 pub(crate) use assembler::SpareQueue;
-use assembler::{Assembler, Duplicate, Held};
+use assembler::{Assembler, Duplicate, QueuedPacket};
 use autotune::{Autotune, Progress};
 use delayed_ack::{DelayedAck, Situation};
 use window::{GROWING_BYTES, Selected, Window};
@@ -57,20 +57,20 @@ pub(crate) struct Receiver {
     autotune: Autotune,
     acks: DelayedAck,
     sent_acks: AckStats,
-    /// Counters of rare events: everything but in-order delivery at once.
+    /// Counters of rare events: everything but delivery in order.
     trouble: Rare<RecvQueueStats>,
     is_established: bool,
     has_sack: bool,
     /// Offset of the peer's FIN, where it was seen.
     fin: Mark,
     is_fin_reached: bool,
-    /// That FIN came later than all that waits behind gaps.
+    /// That FIN arrived after all data that waits out of order.
     is_fin_latest: bool,
-    /// The application waits for no more data.
+    /// The application has shut down reading.
     is_shut: bool,
-    /// The ACK of the peer's FIN tells of what lies behind it.
+    /// The ACK of the peer's FIN reports blocks beyond it.
     tells_behind_fin: bool,
-    /// A stretch that came twice, to be reported once (RFC 2883).
+    /// A range that was received twice, to be reported once (RFC 2883).
     duplicate: Option<Box<(u64, u64)>>,
     /// Linux predicts that the next segment is the next in order (`pred_flags`).
     is_predicting: bool,
@@ -138,13 +138,14 @@ impl Receiver {
         self.last_packet = now;
     }
 
-    /// Both ends have opened at once: the pace of data counts from the first on (Linux
-    /// `tcp_finish_connect` is not called then).
+    /// Simultaneous open: the pace of data counts from the first data on (Linux does not call
+    /// `tcp_finish_connect` then).
     pub(crate) const fn forget_pace(&mut self) {
         self.acks.forget_pace();
     }
 
-    /// Whether the time since this timestamp of ours left is of use: it mostly came back before.
+    /// Whether a round-trip sample of this timestamp is of use: most timestamps come back more than
+    /// once.
     #[inline]
     pub(crate) fn measures_echo(&self, echo: u32) -> bool {
         self.autotune.measures_echo(echo)
@@ -156,7 +157,7 @@ impl Receiver {
         self.queue.take_memory(spare);
     }
 
-    /// Gives memory that nothing waits in any more back to the host.
+    /// Returns unused memory of the queue to the host.
     #[inline]
     pub(crate) fn give_memory(&mut self, spare: &mut SpareQueue) {
         self.queue.give_memory(spare);
@@ -180,24 +181,26 @@ impl Receiver {
             return DataOutcome::default();
         }
         if !data.is_predicted && self.buffer.is_truesize() {
-            // What came twice is told with the next packet, or not at all (Linux `tcp_data_queue`).
+            // A duplicate is reported with the next packet, or not at all (Linux `tcp_data_queue`).
             self.duplicate = None;
         }
-        let came = Came {
+        let received = Received {
             bytes: length,
             segments: length.div_ceil(data.segment_bytes.max(1)),
             start: data.start,
         };
         let outcome = match self.check(data) {
             Err(outcome) => outcome,
-            Ok(()) if data.start == self.queue.next() => self.take_in_order(now, data, &came, env),
-            Ok(()) => self.take_out_of_order(data, &came),
+            Ok(()) if data.start == self.queue.next() => {
+                self.take_in_order(now, data, &received, env)
+            }
+            Ok(()) => self.take_out_of_order(data, &received),
         };
         self.decide_ack(now, env);
         outcome
     }
 
-    /// Cuts a segment to what is new and inside the window; what nothing is left of is answered.
+    /// Cuts a segment to what is new and inside the window; if nothing is left, an ACK is owed.
     #[inline]
     fn check(&mut self, data: &mut DataInput<'_>) -> Result<(), DataOutcome> {
         let next = self.next();
@@ -223,7 +226,7 @@ impl Receiver {
         if data.start > end_of_stream || self.is_fin_reached {
             return Err(self.refuse(DropReason::BehindFin));
         }
-        // What was taken beyond the window lies behind its edge.
+        // Data may have been taken beyond the window's edge.
         let edge = self.window.edge().max(next).min(end_of_stream);
         let is_bare_fin = data.payload.is_empty() && data.fin;
         if data.start >= edge && !(is_bare_fin && data.start == edge) {
@@ -234,26 +237,26 @@ impl Receiver {
         } else {
             edge
         };
-        let came = data.payload.len();
+        let received_bytes = data.payload.len();
         if data.start < next {
             self.report_duplicate(data.start, next);
             data.payload.advance((next - data.start) as u32);
             data.start = next;
         }
         if end > edge {
-            let _behind = data.payload.split_off((edge - data.start) as u32);
+            let _beyond = data.payload.split_off((edge - data.start) as u32);
             data.fin = false;
         }
-        data.payload.release_rest(came);
+        data.payload.release_rest(received_bytes);
         if data.payload.is_empty() && !data.fin {
-            // One part was here before, the other lies behind a window that is shut.
+            // One part was received before, the other lies beyond the window.
             return Err(self.refuse(DropReason::OutOfWindow));
         }
-        // A FIN behind a hole in the middle of data that is here already is a lie.
+        // An out-of-order FIN in the middle of data received already is forged.
         data.fin &= data.start == next
-            || match self.autotune.linux() {
-                None => self.fin.is_set() || end >= self.queue.next() + self.queue.span(),
-                Some(_) => self.queue.range_around(end).is_none(),
+            || match self.buffer.is_truesize() {
+                false => self.fin.is_set() || end >= self.queue.next() + self.queue.span(),
+                true => self.queue.range_around(end).is_none(),
             };
         if is_bare_fin && !data.fin {
             self.report_duplicate(end, end + 1);
@@ -276,7 +279,7 @@ impl Receiver {
             self.acks.enter_quick(quick, u32::MAX);
             self.answer_quickly();
         } else if reason == DropReason::BufferFull || !self.buffer.is_truesize() {
-            // Linux does not answer data behind a gap that it drops (`tcp_data_queue_ofo`).
+            // Linux does not answer out-of-order data that it drops (`tcp_data_queue_ofo`).
             self.acks.set_urgent();
         }
         DataOutcome {
@@ -285,8 +288,8 @@ impl Receiver {
         }
     }
 
-    /// An ACK is owed at once; in Linux the quick ones that were allowed just now see to that,
-    /// unless the window is tight.
+    /// An ACK is owed at once; in Linux by way of the quick ACKs permitted just now, unless the
+    /// window is tight.
     fn answer_quickly(&mut self) {
         if self.buffer.is_truesize() {
             self.acks.schedule();
@@ -295,7 +298,7 @@ impl Receiver {
         }
     }
 
-    /// Everything was here before (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
+    /// All of it is duplicate (RFC 9293 section 3.10.7.4; Linux `tcp_data_queue`).
     #[inline(never)]
     pub(crate) fn on_duplicate(&mut self, start: u64, end: u64) {
         self.trouble.make().duplicates += 1;
@@ -309,19 +312,19 @@ impl Receiver {
         &mut self,
         now: Instant,
         data: &mut DataInput<'_>,
-        came: &Came,
+        received: &Received,
         env: &Env,
     ) -> DataOutcome {
         let payload_bytes = data.payload.len();
         let fin_waits = self.early_fin().is_some();
-        let told = self.blocks_before_fin();
+        let blocks_before_fin = self.blocks_before_fin();
         if fin_waits {
             self.cover_fin(data.start, data.start + u64::from(payload_bytes));
         }
         if data.fin {
             self.note_fin(data.start + u64::from(payload_bytes));
         }
-        let blocks = self.buffer.blocks_of(came.bytes, came.segments);
+        let blocks = self.buffer.blocks_of(received.bytes, received.segments);
         if payload_bytes > 0
             && let Err(reason) = self.make_room(data, blocks.charge)
         {
@@ -332,21 +335,12 @@ impl Receiver {
         }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
-            let facts = Arrived {
-                payload_bytes: came.bytes,
-                segment_bytes: data.segment_bytes,
-                option_bytes: data.option_bytes,
-                segments: came.segments,
-                charge: blocks.charge,
-                is_pushed: data.push,
-                is_last: data.fin || data.urgent,
-                echo: data.timestamp_echo.zip(data.timestamp_rtt),
-            };
-            let held = Held::new(data, came, blocks);
-            self.queue.append(held, data.start == came.start);
+            let facts = Arrived::new(data, received, blocks.charge);
+            let packet = QueuedPacket::new(data, received, blocks);
+            self.queue.append(packet, data.start == received.start);
             self.buffer.set_in_order(self.queue.ready_charge());
             self.on_in_order(now, &facts, env);
-            if data.hurries {
+            if data.wants_quick_acks {
                 self.enter_quick(QUICK_AFTER_MARK);
             }
             if !had_gap {
@@ -356,7 +350,7 @@ impl Receiver {
         if had_gap && self.fin != Mark::at(self.queue.next()) {
             self.close_gap();
         }
-        let fin = self.reach_fin(told);
+        let fin = self.reach_fin(blocks_before_fin);
         self.is_predicting |= self.may_predict();
         if fin && fin_waits && !data.fin {
             self.acks.set_urgent();
@@ -374,7 +368,7 @@ impl Receiver {
     fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
         let next = self.queue.next();
         self.measure(facts);
-        if self.autotune.linux().is_some() {
+        if self.buffer.is_truesize() {
             self.autotune.on_in_order(now, next, self.window.offered());
             if let Some((echo, rtt)) = facts.echo
                 && facts.segment_bytes >= self.window.segment()
@@ -418,8 +412,8 @@ impl Receiver {
         );
     }
 
-    /// Joins what lay behind the gap (RFC 5681 section 4.2: such a segment is acknowledged at
-    /// once).
+    /// A gap is filled: joins the data after it (RFC 5681 section 4.2: such a segment is
+    /// acknowledged at once).
     #[inline(never)]
     fn close_gap(&mut self) {
         let duplicate = self.queue.join_ranges();
@@ -435,11 +429,11 @@ impl Receiver {
     }
 
     #[inline(never)]
-    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, came: &Came) -> DataOutcome {
-        if data.hurries {
+    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, received: &Received) -> DataOutcome {
+        if data.wants_quick_acks {
             self.enter_quick(QUICK_AFTER_MARK);
         }
-        let blocks = self.buffer.blocks_of(came.bytes, came.segments);
+        let blocks = self.buffer.blocks_of(received.bytes, received.segments);
         if !data.payload.is_empty() && !self.make_room_out_of_order(data, blocks.charge) {
             return self.refuse(DropReason::OutOfOrderFull);
         }
@@ -449,23 +443,18 @@ impl Receiver {
         }
         let end = data.start + u64::from(data.payload.len());
         if !data.payload.is_empty() {
-            self.measure(&Arrived {
-                payload_bytes: came.bytes,
-                segment_bytes: data.segment_bytes,
-                option_bytes: data.option_bytes,
-                segments: came.segments,
-                charge: blocks.charge,
-                is_pushed: data.push,
-                is_last: data.fin || data.urgent,
-                echo: None,
-            });
+            self.measure(&Arrived::new(data, received, blocks.charge));
             self.is_predicting = false;
             self.is_fin_latest = false;
-            let duplicate = self.queue.insert(Held::new(data, came, blocks));
-            // Linux counts the packet only after the window has grown, and not if all was here.
+            let duplicate = self.queue.insert(QueuedPacket::new(data, received, blocks));
+            // Linux charges the packet only after the window has grown, and not if it is duplicate.
             let is_kept = duplicate.is_none_or(|it| (it.start, it.end) != (data.start, end));
             let grows = self.has_sack && is_kept;
-            if grows && self.window.grow(came.bytes, blocks.charge, &self.buffer) {
+            if grows
+                && self
+                    .window
+                    .grow(received.bytes, blocks.charge, &self.buffer)
+            {
                 self.acks.on_window_grown();
             }
             self.buffer.set_out_of_order(self.queue.range_charge());
@@ -492,6 +481,11 @@ impl Receiver {
             let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
             if is_here {
                 self.extend_duplicate(end, end + 1);
+            } else if data.payload.is_empty()
+                && self.has_sack
+                && self.window.grow(0, blocks.charge, &self.buffer)
+            {
+                self.acks.on_window_grown();
             }
             self.note_fin(end);
             self.is_fin_latest = self.fin == Mark::at(end);
@@ -526,7 +520,7 @@ impl Receiver {
         self.note_selected(selected)
     }
 
-    /// The window that memory has room for now, whatever was offered before.
+    /// The window that fits into memory now, whatever was offered before.
     fn fitting_window(&mut self) -> u32 {
         let selected = self.window.fitting(&self.buffer);
         self.note_selected(selected)
@@ -542,7 +536,7 @@ impl Receiver {
     /// The window in bytes for the segment that is built now; it counts as offered from here on.
     pub(crate) fn offer_window(&mut self, _now: Instant) -> u32 {
         let next = self.next();
-        // Linux alone takes its offer back then (rule 3.4.7).
+        // Only Linux shrinks its window then (rule 3.4.7).
         let is_shut = core::mem::take(&mut self.is_out_of_memory) && self.buffer.is_truesize();
         if is_shut {
             self.is_predicting = false;
@@ -567,7 +561,7 @@ impl Receiver {
         self.window.left(self.next())
     }
 
-    /// Guess of the payload of the peer's full segments.
+    /// Estimated payload of the peer's full segments (Linux `rcv_mss`).
     pub(crate) const fn rcv_mss(&self) -> u32 {
         self.window.segment()
     }
@@ -577,35 +571,35 @@ impl Receiver {
         self.window.offered()
     }
 
-    /// The right edge of the windows offered so far; what lies behind it is not taken.
+    /// The right edge of the windows offered so far; data beyond it is not taken.
     pub(crate) const fn window_end(&self) -> u64 {
         self.window.edge()
     }
 
-    /// Whether a segment may end beyond the window: others than Linux take the part that lies in
-    /// it, Linux all or nothing (`tcp_sequence`).
+    /// Whether a segment may end beyond the window: Linux takes all or nothing (`tcp_sequence`),
+    /// others the part inside.
     pub(crate) fn takes_beyond_window(&self) -> bool {
         !self.buffer.is_truesize() || self.queue.unread() == 0
     }
 
-    /// The next offset that is expected; the FIN counts once everything before it is here.
+    /// The next expected offset; the FIN counts once everything before it has arrived.
     pub(crate) const fn next(&self) -> u64 {
         self.queue.next() + self.is_fin_reached as u64
     }
 
-    /// Something is kept behind a gap.
+    /// Whether something is kept out of order.
     pub(crate) fn has_out_of_order(&self) -> bool {
         self.queue.has_gap() || self.early_fin().is_some()
     }
 
-    /// End of the highest block that was SACKed, where there is a hole.
+    /// End of the highest SACKed block, if there is a gap.
     pub(crate) fn sack_edge(&self) -> Option<u64> {
-        let is_told = self.has_sack && self.has_out_of_order();
-        let behind = self.queue.next() + self.queue.span();
-        is_told.then(|| self.early_fin().map_or(behind, |fin| behind.max(fin + 1)))
+        let has_blocks = self.has_sack && self.has_out_of_order();
+        let end = self.queue.next() + self.queue.span();
+        has_blocks.then(|| self.early_fin().map_or(end, |fin| end.max(fin + 1)))
     }
 
-    /// When an ACK is to leave by itself.
+    /// When an ACK is to be sent by itself.
     pub(crate) fn ack_wanted(&self) -> AckWanted {
         self.acks.wanted()
     }
@@ -615,7 +609,7 @@ impl Receiver {
         self.acks.on_timeout(now, env, &mut self.sent_acks);
     }
 
-    /// A segment left; every one carries the ACK, the window and the blocks.
+    /// A segment was sent; every one carries the ACK, the window and the blocks.
     pub(crate) fn on_segment_sent(&mut self, now: Instant, has_data: bool) {
         self.duplicate = None;
         self.autotune.on_segment_sent(now);
@@ -623,7 +617,7 @@ impl Receiver {
             .on_segment_sent(now, has_data, &mut self.sent_acks);
     }
 
-    /// An ACK is to leave at once (an unacceptable segment, a challenge).
+    /// An ACK is to be sent at once (an unacceptable segment, a challenge).
     pub(crate) fn force_ack(&mut self) {
         self.acks.force();
     }
@@ -635,10 +629,15 @@ impl Receiver {
         self.acks.delay_first(now);
     }
 
-    /// Up to `max` ACKs leave at once (rule 8.7).
+    /// Up to `max` ACKs are sent at once (rule 8.7).
     fn enter_quick(&mut self, max: u32) {
         let quick = self.quick_count();
         self.acks.enter_quick(quick, max);
+    }
+
+    /// What comes next is acknowledged at once.
+    pub(crate) fn hurry(&mut self) {
+        self.acks.set_urgent();
     }
 
     /// `TCP_QUICKACK` (rule 8.7; Linux `__tcp_sock_set_quickack`).
@@ -651,8 +650,8 @@ impl Receiver {
         }
     }
 
-    /// Nothing is offered from now on until [`Receiver::release_window`] (seed: `NetBurner`, "wait
-    /// for accept").
+    /// Offers a zero window until [`Receiver::release_window`] (seed: `NetBurner`, "wait for
+    /// accept").
     pub(crate) fn hold_window(&mut self) {
         self.window.set_held(true);
     }
@@ -682,10 +681,10 @@ impl Receiver {
     }
 }
 
-/// A segment as it came, before what is old or lies beyond the window was cut off: Linux keeps and
+/// A segment as received, before old data and data beyond the window is cut off: Linux keeps and
 /// counts all of it.
 #[derive(Clone, Copy, Debug)]
-struct Came {
+struct Received {
     start: u64,
     bytes: u32,
     segments: u32,
@@ -703,4 +702,20 @@ struct Arrived {
     /// Ends the stream, or something urgent.
     is_last: bool,
     echo: Option<(u32, Duration)>,
+}
+
+impl Arrived {
+    /// A segment that takes `charge` of the buffer's memory.
+    fn new(data: &DataInput<'_>, received: &Received, charge: u32) -> Self {
+        Self {
+            payload_bytes: received.bytes,
+            segment_bytes: data.segment_bytes,
+            option_bytes: data.option_bytes,
+            segments: received.segments,
+            charge,
+            is_pushed: data.push,
+            is_last: data.fin || data.urgent,
+            echo: data.timestamp_echo.zip(data.timestamp_rtt),
+        }
+    }
 }

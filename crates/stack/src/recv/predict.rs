@@ -1,4 +1,4 @@
-//! Header prediction of Linux, as far as it decides what is taken.
+//! Header prediction of Linux, as far as it decides which data is taken.
 
 use super::Receiver;
 
@@ -7,18 +7,18 @@ const PAGE_BYTES: u64 = 4096;
 
 impl Receiver {
     /// Whether it matters if the next segment is the one that Linux predicts: the buffer is full,
-    /// or a duplicate waits to be told.
+    /// or a duplicate waits to be reported.
     #[inline]
     pub(crate) fn asks_for_prediction(&self) -> bool {
         self.buffer.is_truesize() && (self.buffer.is_over() || self.duplicate.is_some())
     }
 
-    /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes it
-    /// without a look at the buffer if it is what was predicted (`tcp_rcv_established`).
-    /// Memory is reserved in pages for what is received and the `sent` bytes of memory that written
-    /// data takes, and given back in pages: what is unused of the last page is reserved. Where data
-    /// goes both ways there is a new last page time and again: Linux goes on to take tiny segments
-    /// into these, we stop a page beyond the buffer.
+    /// Whether memory for a packet of `payload` bytes is reserved already, so that Linux takes a
+    /// predicted packet without looking at the buffer (`tcp_rcv_established`). Memory is reserved
+    /// in pages for what is received and the `sent` bytes of memory that written data takes, and
+    /// given back in pages: what is unused of the last page is reserved. With data in both
+    /// directions there is repeatedly a new last page: Linux keeps taking tiny segments into these,
+    /// we stop a page beyond the buffer.
     pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
         if !self.buffer.is_truesize() {
             return !self.has_out_of_order();
@@ -31,7 +31,7 @@ impl Receiver {
         self.is_predicting && u64::from(charge) <= reserved && received + u64::from(charge) <= most
     }
 
-    /// The peer's window has another size, from which on the next segment is predicted anew.
+    /// The peer's window changed: prediction may start again.
     pub(crate) fn predict_anew(&mut self) {
         self.is_predicting = self.may_predict();
     }

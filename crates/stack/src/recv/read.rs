@@ -1,4 +1,4 @@
-//! What the application reads, what it waits for, and what a read tells the peer (rule 8.5).
+//! Reads of the application, what it waits for, and the ACKs after reads (rule 8.5).
 
 use base::Instant;
 use base::settings::LinuxVersion;
@@ -8,7 +8,7 @@ use super::types::Env;
 use crate::packet::Payload;
 
 impl Receiver {
-    /// Takes up to `max` bytes; empty where nothing is there.
+    /// Takes up to `max` bytes; empty if there are none.
     pub(crate) fn read(&mut self, now: Instant, max: usize, env: &Env) -> Payload {
         self.buffer.set_tight(env.is_tight);
         let max = u32::try_from(max).unwrap_or(u32::MAX);
@@ -47,6 +47,8 @@ impl Receiver {
     #[inline]
     fn on_piece_read(&mut self, now: Instant) {
         let now = match self.autotune.linux() {
+            // Without automatic sizing it is told all the same (`tcp_rcvbuf_grow`).
+            None if self.buffer.is_truesize() => self.last_packet,
             None => return,
             Some(LinuxVersion::V6_12) => now,
             Some(_) => self.last_packet,
@@ -70,7 +72,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the window has opened enough to tell the peer.
+    /// Whether the window has opened enough for a window update.
     fn is_worth_update(&mut self) -> bool {
         let left = self.current_window();
         let Some(segments) = self.acks.rules().window_update_segments else {
@@ -91,13 +93,13 @@ impl Receiver {
         is_enough || more >= all.div_ceil(2)
     }
 
-    /// Everything was read, and the peer sends no more.
+    /// Whether everything was read up to the peer's FIN.
     pub(crate) const fn is_finished(&self) -> bool {
         self.is_fin_reached && self.queue.unread() == 0
     }
 
-    /// Whether a program that waits for data is told: as much is here as it asked for, or no more
-    /// will come before it reads (Linux `tcp_epollin_ready`).
+    /// Whether to wake a program that waits for data: as much has arrived as it asked for, or no
+    /// more can before it reads (Linux `tcp_epollin_ready`).
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         let unread = self.queue.unread();
@@ -116,12 +118,12 @@ impl Receiver {
                 || self.current_window() <= self.window.segment())
     }
 
-    /// The application waits for no more data; what comes is kept and acknowledged all the same.
+    /// The application shuts down reading; data is still kept and acknowledged.
     pub(crate) const fn shut(&mut self) {
         self.is_shut = true;
     }
 
-    /// Whether the application waits for no more data.
+    /// Whether the application has shut down reading.
     pub(crate) const fn is_shut(&self) -> bool {
         self.is_shut
     }

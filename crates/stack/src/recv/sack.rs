@@ -1,4 +1,4 @@
-//! What is told of data behind gaps, and of data that came twice.
+//! SACK blocks for out-of-order data, and D-SACK for duplicates.
 
 use alloc::boxed::Box;
 
@@ -8,20 +8,20 @@ use smallvec::SmallVec;
 use super::Receiver;
 
 /// Blocks by their offsets, the one that changed last first.
-pub(super) type ToldBlocks = SmallVec<[(u64, u64); SackBlocks::MAX]>;
+pub(super) type BlockOffsets = SmallVec<[(u64, u64); SackBlocks::MAX]>;
 
 /// SACK blocks that may wait with merged ACKs (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const SACK_BLOCKS_EXPECTED: usize = 2;
 
 impl Receiver {
-    /// Whether duplicate ACKs that wait to be merged leave before the data `start..end` is taken:
-    /// it lies in the third block or begins another, and options have room for few. In Linux that
-    /// ACK is the last until something else asks for one (`tcp_sack_compress_send_ack`).
+    /// Whether merged duplicate ACKs are to be sent before the data `start..end` is taken: it lies
+    /// in the third block or begins another, and the option has room for few. In Linux that ACK is
+    /// the last until something else asks for one (`tcp_sack_compress_send_ack`).
     pub(crate) fn pushes_merged_acks(&self, start: u64, end: u64) -> bool {
         if !self.acks.is_merging() || start <= self.next() || start >= self.window.edge() {
             return false;
         }
-        let blocks = self.told_blocks(SackBlocks::MAX);
+        let blocks = self.recent_blocks(SackBlocks::MAX);
         let touches = |&(from, to): &(u64, u64)| start <= to && from <= end;
         blocks.iter().position(touches).unwrap_or(blocks.len()) >= SACK_BLOCKS_EXPECTED
     }
@@ -33,23 +33,23 @@ impl Receiver {
 
     /// The blocks of a SACK option, the one that changed last first; a duplicate leads them until a
     /// segment was sent (RFC 2018 section 4, RFC 2883 section 4).
-    pub(crate) fn sack_blocks(&self, max: usize) -> ToldBlocks {
-        let mut blocks = ToldBlocks::new();
+    pub(crate) fn sack_blocks(&self, max: usize) -> BlockOffsets {
+        let mut blocks = BlockOffsets::new();
         if !self.has_sack || max == 0 {
             return blocks;
         }
         blocks.extend(self.duplicate.as_deref().copied());
-        blocks.extend(self.blocks_behind_gaps(max - blocks.len()));
+        blocks.extend(self.out_of_order_blocks(max - blocks.len()));
         blocks
     }
 
     /// The same without a duplicate.
-    pub(super) fn blocks_behind_gaps(&self, max: usize) -> ToldBlocks {
-        let mut blocks = self.told_blocks(max);
+    pub(super) fn out_of_order_blocks(&self, max: usize) -> BlockOffsets {
+        let mut blocks = self.recent_blocks(max);
         let Some(fin) = self.early_fin().filter(|_| max > 0) else {
             return blocks;
         };
-        // A FIN is a byte that joins the blocks it touches, or a block of its own.
+        // A FIN is a byte that extends a block or is one of its own.
         let mut joined = (fin, fin + 1);
         let mut place = None;
         let mut at = 0;
@@ -72,13 +72,12 @@ impl Receiver {
         blocks
     }
 
-    /// The blocks behind gaps: in Linux what it remembers of them, otherwise all that is there.
-    fn told_blocks(&self, max: usize) -> ToldBlocks {
-        self.queue.blocks(max, self.autotune.linux().is_none())
+    /// The blocks of out-of-order data: in Linux those that it remembers, otherwise all.
+    fn recent_blocks(&self, max: usize) -> BlockOffsets {
+        self.queue.blocks(max, !self.buffer.is_truesize())
     }
 
-    /// The next option says that this came twice, and not what came twice before (Linux
-    /// `tcp_dsack_set`).
+    /// The next option reports this duplicate instead of an earlier one (Linux `tcp_dsack_set`).
     pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
         if self.has_sack && self.buffer.settings().options.dsack {
             match self.duplicate.as_deref_mut() {
@@ -88,8 +87,8 @@ impl Receiver {
         }
     }
 
-    /// The same where one packet covers others: what waits to be told is told with what touches it
-    /// (Linux `tcp_dsack_extend`).
+    /// The same if one packet covers others: extends a pending report by what touches it (Linux
+    /// `tcp_dsack_extend`).
     pub(super) fn extend_duplicate(&mut self, start: u64, end: u64) {
         match self.duplicate.as_deref_mut() {
             Some((from, to)) if start <= *to && *from <= end => {

@@ -131,7 +131,7 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         push,
         fin: false,
         is_predicted: false,
-        hurries: false,
+        wants_quick_acks: false,
         pushes_acks: false,
         timestamp_echo: None,
         timestamp_rtt: None,

@@ -19,11 +19,11 @@ pub(crate) struct Agreed {
     pub(crate) advmss: u32,
     /// Largest payload that this host sends.
     pub(crate) send_mss: u32,
-    /// Bytes of the IP and TCP headers in front of the peer's data.
+    /// Bytes of the IP and TCP headers before the peer's data.
     pub(crate) headers: u8,
 }
 
-/// State of the rest of the connection that the rules need.
+/// State of the sending half and of the host that the rules need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Env {
     /// Smoothed round-trip time of the sending half in microseconds; 0: unknown.
@@ -46,11 +46,11 @@ impl Env {
 pub(crate) struct DataInput<'a> {
     /// Offset of the first byte.
     pub(crate) start: u64,
-    /// The data, which is taken out where it is welcome.
+    /// The data, which is taken out if it is accepted.
     pub(crate) payload: &'a mut Payload,
     /// Payload of each segment of a chain (`gso_size`), or the length.
     pub(crate) segment_bytes: u32,
-    /// Bytes of the options in its header; they matter of a segment that is shorter than others.
+    /// Bytes of the options in its header; they only matter for a segment shorter than others.
     pub(crate) option_bytes: u32,
     /// PSH is set.
     pub(crate) push: bool,
@@ -61,12 +61,12 @@ pub(crate) struct DataInput<'a> {
     /// It is the one that Linux predicts, where that matters (`Receiver::asks_for_prediction`).
     pub(crate) is_predicted: bool,
     /// Its ECN mark asks for ACKs at once (Linux `tcp_data_ecn_check`).
-    pub(crate) hurries: bool,
-    /// Released ACKs that waited to be merged, and asks for none itself.
+    pub(crate) wants_quick_acks: bool,
+    /// It triggered ACKs that waited to be merged, and asks for none itself.
     pub(crate) pushes_acks: bool,
-    /// Our timestamp that came back, and its age.
+    /// Our timestamp that it echoes.
     pub(crate) timestamp_echo: Option<u32>,
-    /// See `timestamp_echo`.
+    /// Age of that timestamp.
     pub(crate) timestamp_rtt: Option<Duration>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct DataOutcome {
     pub(crate) readable: bool,
     /// The FIN has been reached, and everything before it is here.
     pub(crate) fin: bool,
-    /// All of it was here before.
+    /// All of it is duplicate.
     pub(crate) duplicate: bool,
-    /// Queued behind a gap.
+    /// Queued out of order.
     pub(crate) out_of_order: bool,
     /// Why it was dropped.
     pub(crate) dropped: Option<DropReason>,
@@ -96,13 +96,26 @@ pub(crate) enum DropReason {
     ZeroWindow,
     /// The receive buffer is full.
     BufferFull,
-    /// The budget for data behind gaps is used up.
+    /// The budget for out-of-order data is used up.
     OutOfOrderFull,
     /// Beyond the peer's FIN.
     BehindFin,
 }
 
-/// When an ACK is to leave by itself.
+impl DropReason {
+    /// The reason in words, for traces.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::OutOfWindow => "out of window",
+            Self::ZeroWindow => "the offered window is 0",
+            Self::BufferFull => "the receive buffer is full",
+            Self::OutOfOrderFull => "the out-of-order budget is used up",
+            Self::BehindFin => "behind the FIN",
+        }
+    }
+}
+
+/// When an ACK is to be sent by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckWanted {
     /// None is owed.
@@ -120,19 +133,19 @@ pub(crate) struct RecvMemoryState {
     pub(crate) rmem_bytes: u32,
     /// The receive buffer.
     pub(crate) rcvbuf_bytes: u32,
-    /// Most that is offered.
+    /// Largest window that is offered, in bytes.
     pub(crate) window_clamp: u32,
-    /// How far the window has grown in it.
+    /// Bound of the window, which grows inside the buffer (slow start of the window), in bytes.
     pub(crate) rcv_ssthresh: u32,
-    /// Guess of the peer's segment size.
+    /// Estimated payload of the peer's segments, in bytes.
     pub(crate) rcv_mss: u32,
     /// Bytes that the application took in a round-trip time.
     pub(crate) space: u32,
     /// The receiver's estimate of the round-trip time.
     pub(crate) rtt: Option<Duration>,
-    /// How long an ACK may wait by the pace of data.
+    /// How long an ACK may be delayed.
     pub(crate) ato: Duration,
-    /// The application sized the buffer.
+    /// The application fixed the size (`SO_RCVBUF`).
     pub(crate) locked: bool,
 }
 
@@ -140,7 +153,7 @@ pub(crate) struct RecvMemoryState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecvStats {
-    /// How ACKs left.
+    /// How ACKs were sent.
     pub acks: AckStats,
     /// Counters of data that was out of order or found no room.
     pub queue: RecvQueueStats,
@@ -148,7 +161,7 @@ pub struct RecvStats {
     pub bytes: u64,
 }
 
-/// How ACKs left that were not due at once.
+/// How ACKs were sent that were not due at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckStats {
@@ -170,17 +183,17 @@ pub struct RecvQueueStats {
     pub pruned: u64,
     /// Packets that were copied into others (`TCPRcvCollapsed`).
     pub collapsed: u64,
-    /// Packets behind gaps that were dropped for memory (`OfoPruned` counts the times).
+    /// Packets out of order that were dropped for memory (`OfoPruned` counts the times).
     pub out_of_order_pruned: u64,
     /// Packets in order that were dropped for memory (`TCPRcvQDrop`).
     pub drops: u64,
-    /// Packets behind gaps that were dropped on arrival (`TCPOFODrop`).
+    /// Packets out of order that were dropped on arrival (`TCPOFODrop`).
     pub out_of_order_drops: u64,
     /// Packets dropped as the window was 0 (`TCPZeroWindowDrop`).
     pub zero_window_drops: u64,
-    /// Packets behind the window or the peer's FIN.
+    /// Packets beyond the window or the peer's FIN.
     pub out_of_window_drops: u64,
-    /// Segments that were here before (`DelayedACKLost` counts a part of them).
+    /// Duplicate segments (`DelayedACKLost` counts a part of them).
     pub duplicates: u64,
     /// Packets that came out of order (`TCPOFOQueue`).
     pub out_of_order: u64,

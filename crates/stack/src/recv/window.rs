@@ -1,9 +1,8 @@
-//! The window that is offered: how large at first, how it grows inside the buffer, and what goes
-//! into the next packet.
+//! The receive window: its first size, how it grows inside the buffer, and what to offer next.
 //!
 //! Decides from the buffer ([`Buffer`]) and the segments seen. Where the buffer counts memory as
 //! Linux does, the window follows Linux (`rcv_ssthresh`, rounding up); elsewhere it is the free
-//! space (BSD, `NetBurner`), with the avoidance of silly windows of RFC 9293 section 3.8.6.2.2.
+//! space (BSD, `NetBurner`), with silly-window avoidance (RFC 9293 section 3.8.6.2.2).
 
 use base::settings::Options;
 
@@ -14,11 +13,11 @@ use super::accounting::Buffer;
 const FIELD_MAX: u32 = 65_535;
 /// Largest shift (RFC 7323 section 2.3).
 const SCALE_MAX: u32 = 14;
-/// Least size of a peer's segments that is believed (Linux `TCP_MIN_MSS`).
+/// Least estimate of the peer's segment size (Linux `TCP_MIN_MSS`).
 const SEGMENT_MIN: u32 = 88;
-/// Largest first guess of a peer's segments (Linux `TCP_MSS_DEFAULT`).
+/// Largest first estimate of the peer's segment size (Linux `TCP_MSS_DEFAULT`).
 const SEGMENT_GUESS: u32 = 536;
-/// Least bound that can be asked for (Linux `SOCK_MIN_RCVBUF`, half of it).
+/// Least clamp that can be set (half of Linux's `SOCK_MIN_RCVBUF`).
 const CLAMP_MIN: u32 = 1152;
 /// Payload from which on a packet in order opens the window (Linux `tcp_event_data_recv`).
 pub(super) const GROWING_BYTES: u32 = 128;
@@ -28,7 +27,7 @@ pub(super) const GROWING_BYTES: u32 = 128;
 pub(super) struct Measured {
     /// Larger segments than before: the ratio of window and memory may be measured on it.
     pub(super) is_new_size: bool,
-    /// The end of a write, as far as one can tell.
+    /// Probably the end of a write.
     pub(super) is_pushed: bool,
     /// Shorter than a full segment.
     pub(super) is_short: bool,
@@ -38,7 +37,7 @@ pub(super) struct Measured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) bytes: u32,
-    /// Less than half of it is free: ACKs need not hurry (Linux `__tcp_select_window`).
+    /// Less than half of the buffer is free: no quick ACKs (Linux `__tcp_select_window`).
     pub(super) is_tight: bool,
 }
 
@@ -46,19 +45,19 @@ pub(super) struct Selected {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     scale: u8,
-    /// Most that is ever offered.
+    /// Largest window that may be offered.
     clamp: u32,
-    /// The bound that was asked for (`TCP_WINDOW_CLAMP`).
+    /// The clamp that the application set (`TCP_WINDOW_CLAMP`).
     clamp_asked: u32,
-    /// How far the window has grown inside the buffer (`rcv_ssthresh`).
+    /// Bound of the window, which grows inside the buffer (`rcv_ssthresh`).
     threshold: u32,
     /// Payload of a segment with agreed options (`advmss`).
     mss: u32,
-    /// Guess of the peer's segment size (`rcv_mss`).
+    /// Estimated payload of the peer's segments (`rcv_mss`).
     segment: u32,
-    /// Length of the last short segment; 0 where it says nothing.
+    /// Length of the last short segment, if it may be a full one; else 0.
     short_before: u32,
-    /// Last offered window, and the offset from which it counts.
+    /// Last offered window, in bytes from `offered_at`.
     offered: u32,
     offered_at: u64,
     /// The farthest right edge ever offered.
@@ -121,18 +120,18 @@ impl Window {
         self.threshold = space;
         self.first = space;
         // A window in a SYN is not scaled (RFC 7323 section 2.2).
-        let told = if self.is_held {
+        let announced = if self.is_held {
             0
         } else {
             space.min(FIELD_MAX)
         };
-        // Linux takes all of it as offered, also what the field cannot say, so that the next
+        // Linux counts all of it as offered, even what the field cannot express, so that the next
         // window does not end before it.
         let is_kept = buffer.is_truesize() && !self.is_held;
-        self.offered = if is_kept { space } else { told };
+        self.offered = if is_kept { space } else { announced };
         self.offered_at = 1;
         self.edge = 1 + u64::from(self.offered);
-        told
+        announced
     }
 
     /// The handshake is done (Linux `tcp_init_buffer_space`, `tcp_initialize_rcv_mss`).
@@ -156,8 +155,8 @@ impl Window {
             .clamp(SEGMENT_MIN, SEGMENT_GUESS);
     }
 
-    /// The bound that is asked for. In Linux it holds until the buffer grows or the ratio of window
-    /// and memory is measured anew.
+    /// Sets the application's clamp. In Linux it holds until the buffer grows or the ratio of
+    /// window to memory is measured anew.
     pub(super) fn ask_clamp(&mut self, clamp: Option<u32>, buffer: &Buffer) {
         let asked = clamp.unwrap_or(u32::MAX);
         let before = core::mem::replace(&mut self.clamp_asked, asked);
@@ -174,17 +173,17 @@ impl Window {
         }
     }
 
-    /// The buffer grew: the whole of it may be offered.
+    /// The buffer grew: all of it may be offered.
     pub(super) fn follow_buffer(&mut self, buffer: &Buffer) {
         self.clamp = buffer.full();
     }
 
-    /// Memory gives another share of window than was thought.
+    /// The ratio of window to memory was measured anew.
     pub(super) fn follow_ratio(&mut self, buffer: &Buffer) {
         self.set_clamp(buffer.full());
     }
 
-    /// What is offered already is within reach, and nothing above the new bound (Linux
+    /// Changes the clamp; the threshold follows it down, or up to what was offered (Linux
     /// `tcp_set_window_clamp`).
     fn set_clamp(&mut self, bytes: u32) {
         let before = core::mem::replace(&mut self.clamp, bytes);
@@ -195,8 +194,8 @@ impl Window {
         };
     }
 
-    /// Settings changed. Where memory counts, the clamp stays as Linux leaves it until the buffer
-    /// grows by itself; elsewhere the free space is what is offered.
+    /// Settings changed. If memory is counted, the clamp stays until the buffer grows by itself, as
+    /// in Linux; otherwise the free space is offered.
     pub(super) fn follow_settings(&mut self, buffer: &Buffer) {
         if !buffer.is_truesize() {
             self.clamp = FIELD_MAX << self.scale;
@@ -208,9 +207,9 @@ impl Window {
         self.usual_options = bytes;
     }
 
-    /// Learns from a segment's length (rule 8.1; Linux `tcp_measure_rcv_mss`). A short one is
-    /// believed to be a whole one when the next has the same length; what SACK blocks take from its
-    /// data is part of that, and the usual options are not.
+    /// Learns from a segment's length (rule 8.1; Linux `tcp_measure_rcv_mss`). A short one counts
+    /// as full when the next has the same length; bytes of SACK blocks count as data then, those of
+    /// the usual options do not.
     pub(super) fn measure(&mut self, facts: &Arrived) -> Measured {
         let (length, is_pushed) = (facts.segment_bytes, facts.is_pushed);
         let short_before = core::mem::take(&mut self.short_before);
@@ -262,8 +261,8 @@ impl Window {
         true
     }
 
-    /// The worse a packet uses its memory, the smaller the share of the largest buffer up to which
-    /// it still opens the window (Linux `__tcp_grow_window`).
+    /// The more memory a packet wastes, the smaller the share of the largest buffer up to which it
+    /// still opens the window (Linux `__tcp_grow_window`).
     fn small_packet_increment(&self, payload: u32, window: u32, buffer: &Buffer) -> u32 {
         let mut packet = window >> 1;
         let mut share = buffer.window_of(buffer.rules().buffer.max) >> 1;
@@ -295,7 +294,7 @@ impl Window {
         Selected { bytes, is_tight }
     }
 
-    /// The window to offer now: what was offered stays offered (RFC 9293 section 3.8.6; Linux
+    /// The window to offer now, which never shrinks (RFC 9293 section 3.8.6; Linux
     /// `tcp_select_window`).
     pub(super) fn select(&self, next: u64, buffer: &Buffer) -> Selected {
         let left = self.left(next);
@@ -353,19 +352,20 @@ impl Window {
         (bytes, is_tight)
     }
 
-    /// Free space; a little of it is not worth a packet (FreeBSD `tcp_output`).
+    /// The free space, unless it is less than a segment (silly-window avoidance; FreeBSD
+    /// `tcp_output`).
     fn select_by_space(&self, buffer: &Buffer) -> u32 {
         let free = buffer.free();
         if free < buffer.full() / 4 && free < self.mss {
             return 0;
         }
-        // A bound that is smaller than a segment is no lack of space.
+        // A clamp below a segment does not mean that space is short.
         let offered = free.min(self.clamp).min(self.clamp_asked);
         let unit = 1_u32 << self.scale;
         let most = buffer.full().min(self.clamp_asked);
         if most < unit {
-            // A buffer that was made smaller than what the header field counts in: rounded down,
-            // its window would stay shut for ever. What does not fit is dropped, and comes again.
+            // A buffer smaller than the unit of the header field: rounded down, its window would
+            // stay zero for ever. What does not fit is dropped, and retransmitted.
             return if offered > most / 2 { unit } else { 0 };
         }
         offered - offered % unit
@@ -378,7 +378,7 @@ impl Window {
         self.edge = self.edge.max(next + u64::from(bytes));
     }
 
-    /// Takes back what was offered beyond `next`: there is no memory (rule 3.4.7).
+    /// Shrinks the window to zero: there is no memory (rule 3.4.7).
     pub(super) fn take_back(&mut self, next: u64) {
         self.on_offered(next, 0);
         self.edge = next;

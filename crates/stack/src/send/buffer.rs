@@ -26,14 +26,14 @@ pub(super) struct StreamBuffer {
     open: BytesMut,
     /// Size of the block that it grows in.
     block_bytes: u32,
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     end: u64,
-    /// The slice behind the last byte that was taken out: the next payload mostly begins there.
+    /// The slice after the last byte that was taken out: the next payload mostly begins there.
     near: u32,
 }
 
 impl StreamBuffer {
-    /// An empty one for a stream from `start` on, in memory that is counted so.
+    /// An empty buffer for a stream from `start` on, in blocks of this memory rule.
     pub(super) fn new(start: u64, accounting: Accounting) -> Self {
         let block_bytes = match accounting {
             Accounting::Buffers { payload_bytes } => BLOCK_BYTES.min(payload_bytes),
@@ -48,7 +48,7 @@ impl StreamBuffer {
         }
     }
 
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
@@ -64,7 +64,7 @@ impl StreamBuffer {
                 self.seal();
             }
             if self.open.is_empty() && self.open.capacity() < bytes {
-                // A single small write takes no block, which an idle connection would keep.
+                // A single small write does not get a block, which an idle connection would keep.
                 let is_first = self.chunks.is_empty();
                 let block = if is_first {
                     bytes
@@ -126,7 +126,7 @@ impl StreamBuffer {
         behind.checked_sub(1).expect("bytes that were not released")
     }
 
-    /// Drops the slices that lie wholly in front of `offset`.
+    /// Drops the slices that end at or before `offset`.
     pub(super) fn release(&mut self, offset: u64) {
         while let Some((start, chunk)) = self.chunks.front() {
             if start + chunk.len() as u64 > offset {

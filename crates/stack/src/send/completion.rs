@@ -15,7 +15,7 @@ const PENDING_MAX: usize = 1024;
 pub(super) struct Sends {
     /// End of each send, as offset; its length follows.
     sends: VecDeque<(u64, u64)>,
-    /// This many of them, the oldest, are complete.
+    /// How many of the oldest are complete.
     completed: usize,
     /// Their bytes.
     completed_bytes: u64,
@@ -66,9 +66,9 @@ impl Sends {
         completed + self.complete(quota)
     }
 
-    /// Completes what may be: a send with so little buffered in front of it that the socket was
-    /// within its quota, or with only one send in front of it. Without a quota nothing is buffered,
-    /// and only an acknowledgment completes.
+    /// Completes sends: one with so little buffered before it that the socket was within its quota,
+    /// or with only one send before it. Without a quota nothing is buffered, and only an
+    /// acknowledgment completes.
     fn complete(&mut self, quota: u64) -> u32 {
         let mut completed = 0;
         while quota > 0 && (self.completed_bytes < quota || self.completed <= 1) {

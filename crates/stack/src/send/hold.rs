@@ -1,5 +1,5 @@
-//! Whether a partial segment is held: Nagle's algorithm in its variants, cork, and stacks told not
-//! to push.
+//! Whether a partial segment is held: Nagle's algorithm in its variants, cork, and stacks that do
+//! not push.
 
 use base::Limit;
 use base::settings::{Accounting, Completion, Nagle, Push};
@@ -9,10 +9,10 @@ use super::segment::SendEnv;
 use crate::progress::Progress;
 
 impl Sender {
-    /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they leave.
-    /// `follows`: full segments leave in front of them in the same packet.
+    /// Why the last `bytes` of the stream, less than a full segment, wait; `None`: they are sent.
+    /// `follows`: full segments precede them in the same packet.
     pub(super) fn tail_hold(&self, bytes: u64, follows: bool, env: &SendEnv) -> Option<Limit> {
-        // A FIN lets its own segment go, not a larger packet that ends with it (Linux
+        // A FIN releases its own segment, not a larger packet that ends with it (Linux
         // `tcp_nagle_test`, `tcp_mss_split_point`).
         let ends = self.has_fin() && !(follows && self.forms_packets());
         let is_released = self.round.pushes || env.progress.data_sent() < self.flush_until || ends;
@@ -31,7 +31,7 @@ impl Sender {
         self.nagle_hold(follows, &env.progress)
     }
 
-    /// The application wants no small segment: `TCP_CORK`, or `MSG_MORE` of the last write.
+    /// The application forbids small segments: `TCP_CORK`, or `MSG_MORE` of the last write.
     pub(super) fn is_corked_now(&self) -> bool {
         self.settings.small_writes.cork || self.ledger.tail().is_some_and(|tail| tail.more)
     }
@@ -42,7 +42,7 @@ impl Sender {
         let waits = match self.settings.small_writes.nagle {
             Nagle::Off => false,
             // BSD decides once per call of `tcp_output` whether the connection is idle, and then
-            // lets all of a write go.
+            // sends all of a write.
             Nagle::Rfc896 => (is_out || follows) && !self.started_idle(),
             Nagle::Minshall => is_out && self.small_end > progress.data_acked(),
         };

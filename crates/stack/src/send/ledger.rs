@@ -1,8 +1,8 @@
 //! The transmit ledger of written data: the bytes that are not acknowledged, the packets that they
 //! were cut into, and whether more follow.
 //!
-//! Decides nothing. What was sent and acknowledged is [`Progress`]'s to know; a packet stays here
-//! until it is acknowledged as a whole, since its memory does.
+//! Decides nothing. [`Progress`] knows what was sent and acknowledged; a packet stays here until it
+//! is acknowledged as a whole, since its memory does.
 
 use alloc::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::packet::Payload;
 use crate::progress::{FIRST_BYTE, Progress};
 use crate::shrink::{push, shrink_empty};
 
-/// A packet that is not sent yet: it ends here, and begins where the one in front of it ends.
+/// A packet that is not sent yet, from the end of the one before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsent {
     pub(super) end: u64,
@@ -55,7 +55,7 @@ impl Ledger {
         }
     }
 
-    /// Offset behind the last written byte.
+    /// Offset after the last written byte.
     pub(super) const fn end(&self) -> u64 {
         self.stream.end()
     }
@@ -85,8 +85,8 @@ impl Ledger {
         self.unsent.front().map(|head| head.end)
     }
 
-    /// The first unsent packet takes up to this many bytes of the one behind it, and all marks of
-    /// one that it takes as a whole.
+    /// The first unsent packet takes up to this many bytes of the next one, with the marks of one
+    /// that it takes as a whole.
     pub(super) fn grow_head(&mut self, bytes: u64) {
         let Some(&next) = self.unsent.get(1) else {
             return;
@@ -133,7 +133,7 @@ impl Ledger {
             .any(|sent| sent.push)
     }
 
-    /// The bytes `start..end`, for the first time or again.
+    /// The bytes `start..end`, for a transmission or a retransmission.
     ///
     /// # Panics
     /// Where some of them are acknowledged or were never written.
@@ -162,7 +162,7 @@ impl Ledger {
         self.is_closed = true;
     }
 
-    /// `outgoing` left for the first time, as this many segments; `is_pushed`: a write ended
+    /// `outgoing` was sent for the first time, as this many segments; `is_pushed`: a write ended
     /// with it.
     pub(super) fn on_sent(&mut self, outgoing: &Outgoing, segments: u32, is_pushed: bool) {
         if outgoing.end == outgoing.start {
@@ -184,8 +184,8 @@ impl Ledger {
         self.in_flight_segments += segments;
     }
 
-    /// All data in front of `una` is acknowledged: releases it. What is left of a GSO packet
-    /// counts in segments of `segment_bytes`.
+    /// All data below `una` is acknowledged: releases it. What is left of a GSO packet counts in
+    /// segments of `segment_bytes`.
     pub(super) fn release(&mut self, una: u64, segment_bytes: u32) {
         while let Some(front) = self.in_flight.front_mut() {
             if front.end > una {

@@ -1,9 +1,9 @@
-//! The sending side of a connection: the stream of written data, how much of it a writer may add,
-//! and what leaves next.
+//! The sending half of a connection: the stream of written data, how much a writer may add, and
+//! what to send next.
 //!
 //! Linux forms packets when data is written, so that memory is charged per packet and a later write
 //! fills up the last one; BSD and Winsock cut the stream when they send. Here the unsent data is a
-//! list of packet boundaries, which has one entry where stacks of the second kind are played.
+//! list of packet boundaries, with a single entry for stacks of the second kind.
 //!
 //! It knows no congestion control, no retransmission and no timer: windows, allowances and how far
 //! the stream has come are arguments, the connection asks [`Sender::hold_deadline`], and what was
@@ -42,11 +42,11 @@ use memory::BufferSize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendStats {
-    /// Writes that took something.
+    /// Writes that were accepted, at least in part.
     pub writes: u64,
     /// Writes that took less than was offered.
     pub short_writes: u64,
-    /// Writes that took nothing for want of room.
+    /// Writes that were refused for lack of room.
     pub refused_writes: u64,
     /// Packets that were sent for the first time; a GSO packet is one.
     pub packets: u64,
@@ -79,7 +79,7 @@ pub(crate) struct SendMemoryState {
     pub(crate) writer_waits: bool,
 }
 
-/// The sending side of one connection.
+/// The sending half of one connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
     /// Shared with the rest of the connection until they change.
@@ -87,7 +87,7 @@ pub(crate) struct Sender {
     ledger: Ledger,
     size: BufferSize,
     writer_waits: bool,
-    /// Bytes that were taken of the write that has paused.
+    /// Bytes taken so far of a paused write.
     paused_bytes: u64,
     /// Pending sends, where the stack is Winsock.
     sends: Rare<Sends>,
@@ -95,11 +95,11 @@ pub(crate) struct Sender {
     pushed: u64,
     /// End of the last sent segment that was not full (Linux `snd_sml`).
     small_end: u64,
-    /// Behind the last urgent byte.
+    /// After the last urgent byte.
     urgent_end: Mark,
     /// The FIN was sent with pushed data, and keeps PSH (Linux `tcp_trim_head`).
     is_fin_pushed: bool,
-    /// A partial segment that begins in front of it leaves in any case.
+    /// A partial segment that begins before this offset is sent in any case.
     flush_until: u64,
     round: Round,
     /// Payload of a full segment when the last one was formed.
@@ -136,7 +136,7 @@ struct Waits {
 /// State of a round of sending, which lasts until a segment is refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// Partial segments leave in any case (a write ended for want of room).
+    /// Partial segments are sent in any case (a write ended for lack of room).
     pushes: bool,
     /// The round follows a write, and nothing was sent since.
     after_write: bool,
@@ -167,7 +167,7 @@ impl Sender {
         }
     }
 
-    /// Settings changed on the living connection. What an option releases leaves with the next
+    /// Settings changed on the open connection. What an option releases is sent by the next
     /// [`Sender::poll_segment`] (rule 7.4).
     pub(crate) fn configure(&mut self, settings: &Arc<SocketSettings>) {
         let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
@@ -201,8 +201,8 @@ impl Sender {
         self.sends.as_ref().map_or(0, Sends::pending)
     }
 
-    /// This many bytes of data more are acknowledged: releases them. Returns how many sends of
-    /// Winsock became complete. [`Sender::check_space`] follows after what may be sent was sent.
+    /// Releases this many more acknowledged bytes of data. Returns how many sends of Winsock became
+    /// complete. [`Sender::check_space`] follows after what may be sent was sent.
     pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
         self.size.look_at(env);
         if bytes == 0 {
@@ -237,8 +237,8 @@ impl Sender {
         is_writable
     }
 
-    /// Somebody else than the send buffer refused a write or cut it short (the shared pool): the
-    /// writer waits all the same.
+    /// The shared pool or the host's memory refused a write or cut it short: the writer waits as
+    /// for the send buffer.
     pub(crate) const fn on_write_refused(&mut self) {
         self.writer_waits = true;
     }
@@ -248,8 +248,8 @@ impl Sender {
         self.ledger.close();
     }
 
-    /// Releases data held by a cork for long enough: it leaves with the next
-    /// [`Sender::poll_segment`], as the end of a write (Linux `tcp_write_wakeup`).
+    /// The cork's timer fired: the next [`Sender::poll_segment`] sends the held data, as the end of
+    /// a write (Linux `tcp_write_wakeup`).
     pub(crate) fn release_held(&mut self) {
         if let Some(tail) = self.ledger.tail_mut() {
             tail.push = true;
@@ -262,7 +262,8 @@ impl Sender {
         self.flush_until = self.end();
     }
 
-    /// As [`Self::flush`], but what the congestion window then leaves waits as other data does.
+    /// As [`Self::flush`], but data that the congestion window holds back then waits as other data
+    /// does.
     pub(crate) fn push_once(&mut self) {
         self.round.pushes = true;
     }
@@ -285,7 +286,7 @@ impl Sender {
         )
     }
 
-    /// The wait of [`Sender::hold_deadline`] begins anew.
+    /// Restarts the wait of [`Sender::hold_deadline`].
     pub(crate) const fn restart_hold(&mut self) {
         self.cork_deadline = None;
     }
@@ -309,12 +310,12 @@ impl Sender {
         self.ledger.unsent_packets()
     }
 
-    /// Offset behind the last written byte.
+    /// Offset after the last written byte.
     pub(crate) const fn end(&self) -> u64 {
         self.ledger.end()
     }
 
-    /// Where the first packet ends that waits, as it was formed when it was written.
+    /// Where the first unsent packet ends, if packets are formed when written.
     pub(crate) fn first_packet_end(&self) -> Option<u64> {
         self.ledger.head_end()
     }
@@ -326,7 +327,7 @@ impl Sender {
 
     /// Bytes that were written and not acknowledged, sent or not.
     pub(crate) const fn outstanding_bytes(&self, progress: &Progress) -> u64 {
-        // A FIN that is acknowledged lies behind the end.
+        // With the FIN acknowledged, `una` lies after the end.
         self.ledger.end().saturating_sub(progress.una())
     }
 
@@ -421,7 +422,7 @@ impl Sender {
                 let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
                 self.outstanding_bytes(progress) + packets as u64 * memory::PACKET_OVERHEAD_BYTES
             }
-            // Seed: NetBurner; what was sent is on a list with a budget of its own.
+            // Seed: NetBurner; sent data has a budget of its own.
             Accounting::Buffers { payload_bytes } => {
                 let payload_bytes = u64::from(payload_bytes.max(1));
                 self.unsent_bytes(progress).div_ceil(payload_bytes) * payload_bytes
@@ -429,7 +430,7 @@ impl Sender {
         }
     }
 
-    /// No more follows at once after all.
+    /// The data announced by `MSG_MORE` does not follow.
     pub(crate) fn end_more(&mut self) {
         if let Some(tail) = self.ledger.tail_mut() {
             tail.more = false;

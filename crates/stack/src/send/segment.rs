@@ -1,4 +1,4 @@
-//! The next segment to send: how long a segment or GSO packet is, and why there is none.
+//! The next segment to send: its length, alone or in a GSO packet, or why there is none.
 //!
 //! The order of the questions is that of Linux's `tcp_write_xmit`: congestion window, peer's
 //! window, small segments and deferral, size, local queue. Stacks that cut the stream when they
@@ -21,8 +21,9 @@ const SMALL_WINDOW_BYTES: u32 = 536;
 const SEGMENT_BYTES_MIN: u32 = 36;
 /// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
 const RATE_PER_BURST: u64 = 1024;
-/// From when on after the last packet a GSO packet no longer waits for company, and the latest
-/// next ACK for which it does (`tcp_tso_should_defer`, where clocks never stand at the very limit).
+/// Time after the last packet from which a GSO packet no longer waits to become larger, and the
+/// latest next ACK for which it does (`tcp_tso_should_defer`, whose clock never reads the exact
+/// limit).
 const DEFER_MAX: Duration = Duration::from_millis(1);
 
 /// Input to the size of segments and GSO packets.
@@ -96,7 +97,7 @@ pub(crate) struct SendEnv {
     pub(crate) window_end: u64,
     /// Sizes of segments and GSO packets.
     pub(crate) sizes: SegmentSizes,
-    /// Packets that congestion control lets go now.
+    /// Packets that congestion control permits now.
     pub(crate) allowance: u32,
     /// Segments per burst ([`burst_segments`]); 0: no limit.
     pub(crate) burst_segments: u32,
@@ -108,13 +109,13 @@ pub(crate) struct SendEnv {
     pub(crate) local_queue_bytes: u32,
     /// Pacing rate.
     pub(crate) pacing_rate: Rate,
-    /// Packets are spread by that rate.
+    /// Packets are paced at that rate.
     pub(crate) is_paced: bool,
     /// Smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,
-    /// When the first packet in flight left, and when the last one did; retransmissions too.
+    /// When the first packet in flight was sent, and when the last one was; retransmissions too.
     pub(crate) sent_between: Option<(Instant, Instant)>,
-    /// One burst in the middle of a write: it waits for no company.
+    /// One burst in the middle of a write: it does not wait to become larger.
     pub(crate) is_within_write: bool,
 }
 
@@ -125,17 +126,17 @@ pub(crate) enum NewProbe {
     OfWindow,
     /// A loss at the tail, with up to this many segments.
     OfLoss {
-        /// One, or what the congestion window lets go.
+        /// One, or what the congestion window permits.
         segments: u32,
     },
 }
 
-/// A segment or GSO packet that is to leave; [`Sender::on_sent`] confirms it.
+/// A segment or GSO packet to send; [`Sender::on_sent`] confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
     /// Offset of its first byte.
     pub(crate) start: u64,
-    /// Offset behind its last byte; FIN is not counted.
+    /// Offset after its last byte; FIN is not counted.
     pub(crate) end: u64,
     /// Payload of each segment but the last; 0: it is one segment.
     pub(crate) gso_size: u16,
@@ -146,26 +147,26 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Offset behind it, a FIN counted.
+    /// Offset after it, a FIN counted.
     pub(crate) const fn sequence_end(&self) -> u64 {
         self.end + self.fin as u64
     }
 }
 
-/// Nothing leaves, and why.
+/// Why nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// The reason.
     pub(crate) limit: Limit,
 }
 
-/// The first unsent packet, and how much of it may go.
+/// The first unsent packet, and how much of it may be sent.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     start: u64,
     /// Bytes in it.
     bytes: u64,
-    /// Nothing was written behind it.
+    /// Nothing was written after it.
     is_tail: bool,
     mss: u64,
     /// Bytes permitted by the peer's window and the budget.
@@ -177,9 +178,9 @@ struct Head {
 }
 
 impl Sender {
-    /// The next segment or GSO packet of new data, or FIN, or why there is none. To be called
-    /// until it refuses, after each write, ACK, timer and option change; the same segment comes
-    /// again until [`Sender::on_sent`] confirms it.
+    /// The next segment or GSO packet of new data, or FIN, or why there is none. Call it after each
+    /// write, ACK, timer and option change until it refuses; it returns the same segment until
+    /// [`Sender::on_sent`] confirms it.
     pub(crate) fn poll_segment(&mut self, env: &SendEnv) -> Result<Outgoing, Hold> {
         let was_idle = env.progress.is_quiet();
         self.round.was_idle.get_or_insert(was_idle);
@@ -208,10 +209,10 @@ impl Sender {
         is_drained
     }
 
-    /// A probe of new data in spite of congestion window, Nagle's algorithm and cork: that of a
-    /// zero window, of which a part may go and which is pushed (Linux `tcp_write_wakeup`), and that
-    /// of a tail loss, of which the first segment fits into the window, and which is pushed where
-    /// other data would be (`tcp_send_loss_probe`).
+    /// A probe of new data in spite of congestion window, Nagle's algorithm and cork: a zero-window
+    /// probe, which may be a part of a segment and is pushed (Linux `tcp_write_wakeup`), or a
+    /// tail-loss probe, whose first segment fits into the window, and which is pushed like other
+    /// data (`tcp_send_loss_probe`).
     pub(crate) fn poll_probe(
         &mut self,
         progress: &Progress,
@@ -258,12 +259,12 @@ impl Sender {
         })
     }
 
-    /// A segment left for the first time.
+    /// A segment was sent for the first time.
     pub(crate) fn on_sent(&mut self, outgoing: &Outgoing) {
         let bytes = outgoing.end - outgoing.start;
         let mss = u64::from(self.segment_bytes);
         let segments = bytes.div_ceil(mss) as u32;
-        // A window probe is pushed wherever it ends, also when it leaves again.
+        // A window probe is pushed wherever it ends, also when it is retransmitted.
         let is_one = outgoing.gso_size == 0;
         let push = self.ledger.is_written_end(outgoing.end) || (is_one && outgoing.push);
         self.ledger.on_sent(outgoing, segments, push);
@@ -287,7 +288,7 @@ impl Sender {
         self.small_end
     }
 
-    /// What was sent since then is not waited for.
+    /// Nagle's algorithm does not wait for what was sent since then.
     pub(crate) const fn restore_small_end(&mut self, end: u64) {
         self.small_end = end;
     }
@@ -312,7 +313,7 @@ impl Sender {
     }
 
     /// Payload of a full segment now. Only stacks that form packets when data is written fit it to
-    /// small windows; the others avoid silly windows when they send.
+    /// small windows; the others use silly-window avoidance when they send.
     fn fit_segment_bytes(&mut self, sizes: &SegmentSizes) -> u32 {
         self.segment_bytes = if self.forms_packets() {
             sizes.bound_mss()
@@ -368,7 +369,7 @@ impl Sender {
         }
         let end = env.progress.data_sent();
         if self.forms_packets() {
-            // A FIN alone waits for both windows in Linux, as data does.
+            // In Linux a bare FIN needs room in both windows, as data does.
             self.packets_allowed(env)?;
             if env.window_end <= end {
                 return Err(Limit::PeerWindow);
@@ -403,9 +404,9 @@ impl Sender {
         packets.min(burst).min(gso).max(1)
     }
 
-    /// The urgent pointer of whatever leaves from `start` on, where `next` is the end of what was
-    /// sent: each segment in front of the urgent byte says where it is, as far as 16 bits go (RFC
-    /// 9293 section 3.8.5; Linux `tcp_transmit_skb`).
+    /// The urgent pointer of a segment from `start` on, where `next` is the end of what was sent:
+    /// each segment before the urgent byte points to it, as far as 16 bits reach (RFC 9293 section
+    /// 3.8.5; Linux `tcp_transmit_skb`).
     pub(crate) fn urgent_pointer(&self, start: u64, next: u64) -> Option<u16> {
         let ahead = self.urgent_end.get()?.checked_sub(start)?;
         match u16::try_from(ahead) {
@@ -438,7 +439,8 @@ impl Sender {
     }
 
     /// Bytes that may be added to the unacknowledged data (seed: `NetBurner`,
-    /// `SetSocketUnackBuffers`). One segment may always be in flight, or nothing would move.
+    /// `SetSocketUnackBuffers`). One segment may always be in flight, or the connection would be
+    /// stuck.
     fn budget(&self, mss: u64, progress: &Progress) -> u64 {
         let Some(budget) = self.settings.send.unacked_budget.map(u64::from) else {
             return u64::MAX;
@@ -475,8 +477,8 @@ impl Sender {
         Err(head.usable_limit)
     }
 
-    /// How many bytes leave: whole segments, and what is left behind them where nothing holds it
-    /// (rules 7.1 and 7.2, Linux `tcp_mss_split_point`).
+    /// How many bytes to send: whole segments, and the rest after them if nothing holds it (rules
+    /// 7.1 and 7.2, Linux `tcp_mss_split_point`).
     fn segment_length(&self, head: &Head, env: &SendEnv) -> Result<u64, Limit> {
         let fitting = head.bytes.min(head.usable);
         // A GSO packet cannot say in which of its segments urgent data ends.
@@ -500,14 +502,14 @@ impl Sender {
                 .then(|| self.tail_hold(partial, whole > 0, env))
                 .flatten()
         } else if self.forms_packets() {
-            // In the middle of a write nothing small waits (Linux `tcp_push_one`).
+            // In the middle of a write small segments do not wait (Linux `tcp_push_one`).
             match env.is_within_write {
                 true => None,
                 false if self.is_corked_now() && !self.round.pushes => Some(head.usable_limit),
                 false => self.nagle_hold(whole > 0, &env.progress),
             }
         } else {
-            // The window cuts the segment; it may only do so where it is small as a whole.
+            // The window cuts the segment, which is only allowed if the whole window is small.
             (whole > 0).then_some(head.usable_limit)
         };
         match hold {

@@ -21,7 +21,7 @@ const MEMORY_FACTOR: u64 = 8;
 /// Result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteOutcome {
-    /// Bytes that were taken, from the front.
+    /// Bytes that were taken, from the first on.
     pub(crate) taken: usize,
     /// The write is done; otherwise it was cut short, or completes later (Winsock).
     pub(crate) completed: bool,
@@ -34,7 +34,7 @@ pub(crate) struct WriteOutcome {
 pub(crate) enum Pause {
     /// One burst: the packet that became full is the first unsent one (Linux `tcp_push_one`).
     One,
-    /// All that may leave: half of the largest window was written since the last PSH (Linux
+    /// All that may be sent: half of the largest window was written since the last PSH (Linux
     /// `forced_push`).
     All,
 }
@@ -64,9 +64,9 @@ impl Sender {
     /// [`Sender::close`].
     ///
     /// Linux sends in the middle of a write: as soon as the first unsent packet is full, a part of
-    /// it leaves (`tcp_push_one`), and what is left of it takes more of the write without a look at
-    /// the buffer's size. So a write may pause; the caller sends one burst and writes the rest.
-    /// This is why `SO_SNDBUF` does not bound what is in flight on paths with small bursts.
+    /// it is sent (`tcp_push_one`), and the rest of it takes more of the write whatever the
+    /// buffer's size. So a write may pause; the caller sends one burst and writes the rest. This is
+    /// why `SO_SNDBUF` does not bound what is in flight on paths with small bursts.
     pub(crate) fn write(
         &mut self,
         source: &mut Source<'_>,
@@ -134,10 +134,10 @@ impl Sender {
             urgent,
             no_wait: _,
         } = flags;
-        // A write that ends for want of room does not wait for the rest of itself.
+        // A write cut short for lack of room is not held for its rest.
         let more = more && !is_short;
         let end = self.end();
-        // All of it may have left while it was being written.
+        // All of it may have been sent during the write.
         let is_much = self.forms_packets() && end - self.pushed > half_window;
         if let Some(tail) = self.ledger.tail_mut() {
             tail.push |= !more || is_much;
@@ -187,7 +187,7 @@ impl Sender {
             let bytes = room.min(left);
             self.take(source, bytes);
             let end = self.end();
-            // Nothing of an urgent write leaves before its end is marked.
+            // Nothing of an urgent write is sent before its end is marked.
             let is_full = bytes == room && !is_urgent;
             let is_pushed = is_full && end - self.pushed > half_window;
             if is_pushed {
@@ -212,8 +212,8 @@ impl Sender {
         (total - left, None)
     }
 
-    /// Whether a program that keeps a share of its buffer writes now: all of it may be less than
-    /// what it waits for.
+    /// Whether a program with [`Held`](base::settings::Held) writes now. With nothing in flight it
+    /// does, since its share of the buffer may be less than the room that it waits for.
     fn has_held_room(&self, progress: &Progress) -> bool {
         let least = self.settings.send.held.map_or(0, |held| held.room_bytes);
         let room = self.held_room(progress).unwrap_or(u64::MAX);
@@ -227,7 +227,7 @@ impl Sender {
         has_memory && self.is_below_lowat(1, progress)
     }
 
-    /// Bytes that a program writes now which keeps a share of its buffer.
+    /// Bytes that a program with [`Held`](base::settings::Held) writes now.
     fn held_room(&self, progress: &Progress) -> Option<u64> {
         let share = self.settings.send.held?.share;
         let most = self.size.bytes() * u64::from(share) / 1000;
@@ -237,7 +237,10 @@ impl Sender {
     /// Whether `factor` times the unsent bytes are below the low-water mark.
     fn is_below_lowat(&self, factor: u64, progress: &Progress) -> bool {
         let lowat = self.settings.send.notsent_lowat;
-        lowat.is_none_or(|lowat| self.unsent_bytes(progress) * factor < u64::from(lowat))
+        // 0 is none, as in Linux (`tcp_notsent_lowat`).
+        lowat.is_none_or(|lowat| {
+            lowat == 0 || self.unsent_bytes(progress) * factor < u64::from(lowat)
+        })
     }
 
     /// Appends `bytes` to a stream that is cut when it is sent.
@@ -277,8 +280,8 @@ impl Sender {
     }
 
     /// Whether bytes and packets take more memory than the buffer may stand for, where bytes alone
-    /// are charged: a peer that has acknowledged many small packets lets as many out, and may fall
-    /// silent.
+    /// are charged: a peer that has acknowledged many small packets permits as many in flight, and
+    /// may stop answering.
     fn takes_too_much(&self, progress: &Progress) -> bool {
         let packets = self.ledger.packets_out() as u64 * SMALL_PACKET_BYTES;
         let limit = MEMORY_FACTOR * self.size.bytes();

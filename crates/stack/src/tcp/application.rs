@@ -48,7 +48,7 @@ impl Connection {
         let part = room.map(|(room, _)| part_of(chunks, room));
         let (taken, completed) = match &part {
             None => self.write_in_parts(now, shared, chunks, flags),
-            // What comes with the last byte comes with the rest.
+            // Flags apply to the last byte, which is in the rest.
             Some(part) => {
                 let flags = WriteFlags::default().with_no_wait(flags.no_wait);
                 self.write_in_parts(now, shared, part, flags)
@@ -187,8 +187,8 @@ impl Connection {
         self.recv.is_readable() || self.failures.broke().is_some()
     }
 
-    /// Sends the ACK that a read has made due: reading lets nothing else leave (Linux
-    /// `tcp_cleanup_rbuf`). Whether there was one.
+    /// Sends the ACK that a read has made due, and nothing else (Linux `tcp_cleanup_rbuf`). Returns
+    /// whether there was one.
     #[inline]
     pub(crate) fn answers_read(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let answers = self.state != State::Closed && self.recv.ack_wanted() == AckWanted::Now;

@@ -1,5 +1,4 @@
-//! Timestamps: which segments are too old to be true, which of them is echoed, and how long a round
-//! trip took (RFC 7323).
+//! Timestamps (RFC 7323): PAWS, the value to echo, and round-trip samples.
 
 use core::time::Duration;
 
@@ -44,12 +43,12 @@ impl Clocks {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.offset)
     }
 
-    /// Whether `value` is that of a peer's clock which did not go back.
+    /// Whether `value` is not older than the last one.
     pub(super) const fn goes_on(&self, value: u32) -> bool {
         value.wrapping_sub(self.recent) as i32 >= 0
     }
 
-    /// The option of a segment that leaves now.
+    /// The option of a segment that is sent now.
     pub(super) fn option(&self, now: Instant) -> Timestamps {
         Timestamps {
             value: self.at(now),
@@ -75,8 +74,8 @@ impl Connection {
         self.clocks.at(now)
     }
 
-    /// RFC 7323 section 5.3, with its exceptions: a bare ACK that was merely overtaken is no attack
-    /// (Linux `tcp_disordered_ack_check`). `None`: the timestamp is no objection.
+    /// PAWS (RFC 7323 section 5.3), with an exception for bare ACKs that were only reordered (Linux
+    /// `tcp_disordered_ack_check`). `None`: the timestamp is acceptable.
     pub(super) fn judge_clock(
         &self,
         now: Instant,
@@ -91,7 +90,7 @@ impl Connection {
                 .linux()
                 .is_some_and(|rules| rules > LinuxVersion::V6_12);
             if placed.start < next && is_silent {
-                // Data has overtaken it; that says nothing, and needs no answer.
+                // It was reordered behind data, and needs no answer.
                 shared.counters.paws_rejected += 1;
                 return Some(Verdict::Drop);
             }
@@ -107,16 +106,16 @@ impl Connection {
         })
     }
 
-    /// How far the timestamp of a segment lies behind the last one, where that is far enough to
-    /// matter. One that is 24 days old says nothing, and neither does 0, which some SYNs have
-    /// (Linux `tcp_paws_check`).
+    /// How much older the timestamp of a segment is than the last one, where that is enough to
+    /// matter. A last one of 24 days ago is ignored, and so is 0, which some SYNs have (Linux
+    /// `tcp_paws_check`).
     fn clock_age(&self, now: Instant, segment: &Segment) -> Option<u32> {
         let (timestamps, recent_at) = segment.options.timestamps.zip(self.clocks.recent_at)?;
         let says_something = self.agreed.timestamps
             && self.clocks.recent != 0
             && now.nanos_since(recent_at) <= TIMESTAMP_AGE_MAX_NANOS;
         let age = self.clocks.recent.wrapping_sub(timestamps.value) as i32;
-        // Linux lets pass what is one unit behind (`TCP_PAWS_WINDOW`).
+        // Linux accepts what is one unit older (`TCP_PAWS_WINDOW`).
         let least = 1 + i32::from(self.linux().is_some());
         (says_something && age >= least).then_some(age as u32)
     }
@@ -131,7 +130,7 @@ impl Connection {
         ack == una as i64 && !is_news
     }
 
-    /// Whether a clock can have moved so far within our timeout. Linux counts 1200 units a second,
+    /// Whether a clock can advance this far within our timeout. Linux counts 1200 units a second,
     /// since some peers' clocks run at that rate (`tcp_tsval_replay`).
     fn is_within_timeout(&self, age: u32) -> bool {
         let micros = self.recovery.rtt().rto().as_micros();
@@ -143,8 +142,8 @@ impl Connection {
         let Some(timestamps) = segment.options.timestamps else {
             return;
         };
-        // What is so old that clocks may have wrapped is replaced by anything (RFC 7323 section
-        // 5.5; Linux `tcp_replace_ts_recent`).
+        // A value so old that clocks may have wrapped is always replaced (RFC 7323 section 5.5;
+        // Linux `tcp_replace_ts_recent`).
         let is_newer = self.clocks.recent_at.is_none_or(|at| {
             now.nanos_since(at) > TIMESTAMP_AGE_MAX_NANOS
                 || self.clocks.recent == 0
@@ -155,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Time since we sent the timestamp that came back; nothing where it makes no sense.
+    /// Time since we sent the timestamp that came back; `None` if it is implausible.
     pub(super) fn echoed_rtt(&self, now: Instant, echo: u32) -> Option<Duration> {
         if !self.agreed.timestamps || echo == 0 {
             return None;

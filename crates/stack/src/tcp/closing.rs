@@ -1,4 +1,4 @@
-//! The end of a connection: in order, broken, or let go by its application.
+//! The end of a connection: in order, by failure, or closed by its application.
 
 use alloc::boxed::Box;
 
@@ -6,7 +6,7 @@ use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
 use super::{Connection, State, Timer};
-use crate::host::{Event, Failure, Shared, Spread, TimeWait};
+use crate::host::{Event, Failure, RateLimit, Shared, TimeWait};
 use crate::packet::{IcmpError, IcmpKind, Packet, Segment};
 use crate::trace::TraceEvent;
 
@@ -15,7 +15,7 @@ use crate::trace::TraceEvent;
 pub(super) struct Failures {
     /// Why it broke.
     broke: Option<Failure>,
-    /// An ICMP error reported if the attempt fails for want of an answer.
+    /// An ICMP error, reported if the attempt to connect times out.
     soft: Option<Failure>,
 }
 
@@ -25,8 +25,8 @@ impl Failures {
         self.broke
     }
 
-    /// Failure reported when the peer has not answered.
-    pub(super) fn of_silence(&self) -> Failure {
+    /// The failure to report when the peer has not answered.
+    pub(super) fn when_unanswered(&self) -> Failure {
         self.soft.unwrap_or(Failure::TimedOut)
     }
 
@@ -48,8 +48,8 @@ impl Connection {
         match state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             State::Closing(_) => {
-                // Linux `tcp_fin`: whoever has closed already does not wait with its answer, not
-                // even for its own FIN, where that has not left yet.
+                // Linux `tcp_fin`: the ACK of the peer's FIN is not delayed, not even for our own
+                // FIN if that was not sent yet.
                 self.recv.force_ack();
                 if self.linux().is_some() {
                     self.send_ack(now, shared);
@@ -69,9 +69,10 @@ impl Connection {
         }
     }
 
-    /// Whether only the peer's FIN is awaited, for nobody. Linux keeps little of such a connection:
-    /// the numbers, the window and the clock (`tcp_time_wait`, `tcp_timewait_state_process`).
-    pub(super) fn is_forgotten(&self) -> bool {
+    /// Whether the application has closed the connection and only the peer's FIN is missing. Linux
+    /// keeps little of such a connection: sequence numbers, window and clock (`tcp_time_wait`,
+    /// `tcp_timewait_state_process`).
+    pub(super) fn is_orphan_fin_wait2(&self) -> bool {
         self.socket.is_orphan()
             && matches!(self.state, State::FinWait2(_))
             && self.linux().is_some()
@@ -141,8 +142,8 @@ impl Connection {
         }
     }
 
-    /// The application lets go of the connection. Data that it has not read makes this a reset
-    /// (RFC 9293 section 3.10.4; RFC 2525 section 2.17).
+    /// The application closes the connection. Data that it has not read makes this a reset (RFC
+    /// 9293 section 3.10.4; RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
         self.socket.let_go();
         if self.recv.unread_bytes() > 0 {
@@ -152,7 +153,7 @@ impl Connection {
         match self.state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             // Linux does not wait with its FIN until the SYN is acknowledged (`tcp_close_state`).
-            State::SynReceived(_) if !self.is_asked() && self.linux().is_some() => {
+            State::SynReceived(_) if !self.is_half_open() && self.linux().is_some() => {
                 self.establish(now, shared, None, 0);
             }
             _ => {}
@@ -160,19 +161,19 @@ impl Connection {
         self.shutdown(now, shared);
     }
 
-    /// The application lets go of the connection and breaks it (RFC 9293 section 3.10.5).
+    /// The application aborts the connection (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
         self.socket.let_go();
         let tells = match self.state {
-            // The peer knows of nothing, or needs nothing more.
+            // The peer has no connection, or needs nothing more.
             State::SynSent(_) | State::TimeWait | State::Closed => false,
-            // Both have closed already. Linux tells the peer of what it sent in vain, or will miss
+            // Both have closed already. Linux resets if data was not read, or our FIN was not sent
             // (`tcp_close`, `tcp_disconnect`).
             State::Closing(_) | State::LastAck(_) => {
                 let misses = self.recovery.progress().fin_end().is_none();
                 self.linux().is_some() && (misses || self.recv.unread_bytes() > 0)
             }
-            // Whoever listened forgets what is half open (Linux `inet_csk_listen_stop`).
+            // A listener drops its half-open connections silently (Linux `inet_csk_listen_stop`).
             State::SynReceived(_) => !self.socket.is_passive(),
             State::Established(_)
             | State::FinWait1(_)
@@ -180,8 +181,8 @@ impl Connection {
             | State::CloseWait(_) => true,
         };
         if tells {
-            // Where the pool was empty, the reset takes a buffer of those that come back.
-            // Linux tells of data behind a gap even now (`tcp_send_active_reset`).
+            // If the pool is empty, the reset takes one of the buffers given back here. Linux
+            // reports out-of-order data even in a reset (`tcp_send_active_reset`).
             let blocks = self.linux().and_then(|_| self.sack_option());
             self.give_back_buffers(shared);
             self.send_reset(now, shared, blocks);
@@ -202,10 +203,10 @@ impl Connection {
             shared.counters.icmp_ignored += 1;
             return;
         }
-        // An error of somebody who asked to be connected (Linux `tcp_req_err`).
-        let is_asked = self.is_asked() && self.linux().is_some();
+        // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
+        let is_half_open = self.is_half_open() && self.linux().is_some();
         match error.kind {
-            IcmpKind::Refused if is_asked => {}
+            IcmpKind::Refused if is_half_open => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
             IcmpKind::Unreachable | IcmpKind::TimeExceeded
@@ -218,15 +219,15 @@ impl Connection {
                 if is_open && error.kind == IcmpKind::Unreachable && seq == una as i64 {
                     self.recovery.on_unreachable(now);
                     self.arm_timers(now, shared);
-                    // The time of the reverted timeout may be over.
+                    // The reverted timeout may be due already.
                     self.handle_timeout(now, shared);
                 }
             }
         }
     }
 
-    /// Whether a peer asked a listener of ours for it, and has not answered yet.
-    pub(super) const fn is_asked(&self) -> bool {
+    /// Whether it is a passive open whose SYN-ACK is not acknowledged yet.
+    pub(super) const fn is_half_open(&self) -> bool {
         matches!(self.state, State::SynReceived(_)) && self.socket.is_passive()
     }
 
@@ -245,7 +246,7 @@ impl Connection {
             due: shared.tick.expiry(now, self.settings.life.time_wait),
             hop_limit: self.settings.path.hop_limit,
             any_restarts: self.linux().is_some(),
-            answers: Spread::default(),
+            answers: RateLimit::default(),
             answers_per_second: self.settings.acks.challenge_per_second,
         }
     }

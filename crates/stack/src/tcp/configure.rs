@@ -8,7 +8,7 @@ use crate::Arc;
 use crate::host::Shared;
 
 impl Connection {
-    /// Changes settings. What acts only in the handshake has no effect any more.
+    /// Changes settings. What acts only in the handshake no longer has an effect.
     pub(crate) fn configure(
         &mut self,
         now: Instant,
@@ -18,7 +18,7 @@ impl Connection {
         let before = Arc::clone(&self.settings);
         change(Arc::make_mut(&mut self.settings));
         if self.linux().is_some() && self.state.is_synchronized() {
-            // Linux looks at `TCP_MAXSEG` when SYNs are written and read.
+            // Linux reads `TCP_MAXSEG` only when SYNs are sent and received.
             Arc::make_mut(&mut self.settings).options.mss = before.options.mss;
         }
         if self.settings == before {

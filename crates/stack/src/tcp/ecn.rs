@@ -11,7 +11,7 @@ pub(super) struct EcnState {
     is_agreed: bool,
     /// A marked packet came: ACKs carry ECE until the peer says CWR.
     echoes: bool,
-    /// Data came in a packet that could have been marked.
+    /// Data came in an ECN-capable packet.
     saw_capable: bool,
 }
 
@@ -31,11 +31,10 @@ impl EcnState {
     }
 
     /// RFC 3168 section 6.1.3: a mark on data is echoed until the sender says, with data, that it
-    /// has reacted; Linux hears it from a bare ACK, too. Those are never capable, so a mark on one
-    /// says nothing, and neither does one on data that came before (`has_new_data`). Returns
-    /// whether the sender's window may be so small that no ACK should wait: it has just been told
-    /// to react, or has probably sent something again, which is not capable (Linux
-    /// `tcp_data_ecn_check`).
+    /// has reacted; Linux hears it from a bare ACK, too. Those are never ECN-capable, so a mark on
+    /// one is ignored, and so is one on duplicate data (`has_new_data`). Returns whether the
+    /// sender's window may be so small that no ACK should wait: it has just been told to react, or
+    /// this is probably a retransmission, which is not ECN-capable (Linux `tcp_data_ecn_check`).
     pub(super) fn on_segment(
         &mut self,
         segment: &Segment,
@@ -80,7 +79,7 @@ mod tests {
         // It has been told already.
         assert!(!ecn.on_segment(&ack, EcnMark::Ce, true) && ecn.echoes());
         assert!(!ecn.on_segment(&cwr, EcnMark::Ect0, true) && !ecn.echoes());
-        // A retransmission of somebody who is capable otherwise.
+        // A retransmission from a sender that is ECN-capable otherwise.
         assert!(ecn.on_segment(&ack, EcnMark::NotEct, true));
     }
 }

@@ -92,7 +92,7 @@ impl Connection {
         self.offer_room(shared);
     }
 
-    /// The few words that remain of it in TIME-WAIT; the connection itself has ended.
+    /// The state that remains in TIME-WAIT; the connection itself has ended.
     pub(crate) fn begin_time_wait(&mut self, now: Instant, shared: &Shared) -> TimeWait {
         let rest = self.time_wait(now, shared);
         self.state = State::Closed;
@@ -104,7 +104,7 @@ impl Connection {
         self.state = State::Closed;
     }
 
-    /// Nobody will ask for it any more.
+    /// The application has dropped its handle.
     pub(crate) const fn let_go(&mut self) {
         self.socket.let_go();
     }

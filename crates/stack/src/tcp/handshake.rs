@@ -7,8 +7,9 @@ use base::settings::{Ecn, LinuxVersion, SocketSettings};
 use base::tcp::TcpFlags;
 use base::{Instant, SeqNum};
 
+use super::timers::time_of_timeouts;
 use super::{Connection, Opening, PeerWindow, RecvSequence, State, SynReceived, SynSent, Timer};
-use crate::host::{Event, Failure, Shared, Spread};
+use crate::host::{Event, Failure, RateLimit, Shared};
 use crate::packet::{EcnMark, Segment, SegmentOptions, option_bytes};
 use crate::recv::Agreed;
 use crate::trace::TraceEvent;
@@ -30,7 +31,7 @@ const DEFERRED_MAX: u32 = 255;
 const WINDOW_SCALE_MAX: u8 = 14;
 
 impl Connection {
-    /// Opens a connection: the SYN leaves.
+    /// Opens a connection: sends the SYN.
     pub(crate) fn connect(now: Instant, shared: &mut Shared, opening: &Opening<'_>) -> Box<Self> {
         let state = State::SynSent(SynSent {
             since: now,
@@ -64,7 +65,7 @@ impl Connection {
         opening: &Opening<'_>,
         syn: &Segment,
     ) -> Box<Self> {
-        // What the path needed for the handshake is forgotten: no round-trip sample.
+        // The time of the SYN-ACK is not known: no round-trip sample.
         let mut connection = Self::of_listener(now, shared, opening, syn, 1);
         let before = connection.timestamp(now).wrapping_sub(1);
         if let State::SynReceived(state) = &mut connection.state {
@@ -80,8 +81,8 @@ impl Connection {
         connection
     }
 
-    /// A connection of a listener that has read the peer's SYN. `retransmits`: as often counts our
-    /// answer as retransmitted.
+    /// A connection of a listener that has processed the peer's SYN. `retransmits`: how often our
+    /// SYN-ACK counts as retransmitted.
     fn of_listener(
         now: Instant,
         shared: &mut Shared,
@@ -117,7 +118,7 @@ impl Connection {
         } = syn.options;
         let agreed_timestamps = options.timestamps && timestamps.is_some();
         self.irs = RecvSequence::new(syn.seq);
-        // An MSS of 0 says nothing (Linux `tcp_parse_options`).
+        // An MSS of 0 is ignored (Linux `tcp_parse_options`).
         let (default, ip_header) = match self.remote.is_ipv4() {
             true => (options.default_mss, 20),
             false => (options.default_mss.max(MSS_DEFAULT_V6), 40),
@@ -133,7 +134,10 @@ impl Connection {
             headers: ip_header + 20 + option_bytes(agreed_timestamps) as u8,
         };
         if self.linux().is_some() {
-            self.size.add_options(self.agreed.timestamps);
+            // Who has connected counts what its SYN offered (`tcp_connect_init`).
+            let is_answer = syn.flags.contains(TcpFlags::ACK);
+            let expected = self.agreed.timestamps || is_answer && options.timestamps;
+            self.size.add_options(self.agreed.timestamps, expected);
         }
         self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
@@ -144,8 +148,7 @@ impl Connection {
         if let Some(timestamps) = timestamps.filter(|_| agreed_timestamps) {
             self.clocks.take(now, timestamps.value);
         }
-        // RFC 3168 section 6.1.1: a SYN asks with both flags, and a SYN-ACK answers with one, to
-        // whoever asked.
+        // RFC 3168 section 6.1.1: a SYN requests ECN with both flags, a SYN-ACK accepts with one.
         let (ece, cwr) = (
             syn.flags.contains(TcpFlags::ECE),
             syn.flags.contains(TcpFlags::CWR),
@@ -189,7 +192,7 @@ impl Connection {
         let mss = self.announced_mss(shared);
         let mut offer = self.agreed;
         if !self.socket.is_passive() && self.linux().is_some() {
-            // It is our SYN once more, with all that it had (Linux `tcp_send_synack`).
+            // It repeats our SYN with all its options (Linux `tcp_send_synack`).
             let options = &self.settings.options;
             offer.sack = options.sack;
             offer.timestamps = options.timestamps;
@@ -202,8 +205,8 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// The peer retransmitted its SYN, which is answered by our SYN-ACK (Linux `tcp_rtx_synack`).
-    /// The timeout of that counts anew (`tcp_check_req`).
+    /// The peer retransmitted its SYN: answers with our SYN-ACK (Linux `tcp_rtx_synack`), and
+    /// restarts its timeout (`tcp_check_req`).
     pub(super) fn answer_duplicate_syn(&mut self, now: Instant, shared: &mut Shared) {
         let mut timeouts = 0;
         if let State::SynReceived(state) = &mut self.state {
@@ -211,7 +214,7 @@ impl Connection {
             self.traffic.on_duplicate_syn();
         }
         self.send_syn_ack(now, shared);
-        if self.is_asked() && self.linux().is_some() {
+        if self.is_half_open() && self.linux().is_some() {
             self.arm_handshake(now, shared, timeouts);
         }
     }
@@ -269,7 +272,7 @@ impl Connection {
             return;
         }
         if has_ack && !acks_syn {
-            // Nothing is answered to a reset.
+            // `reset_in_reply` does not answer resets.
             shared.reset_in_reply(now, self.local(), self.remote(), segment);
             if state.retransmits == 0 {
                 // Linux tcp_rcv_synsent_state_process: the peer's old connection is gone now, so
@@ -291,7 +294,7 @@ impl Connection {
         }
         self.take_syn(now, shared, segment);
         if !has_ack {
-            // It is our SYN that leaves again, with an ACK: the window stays, the time is new.
+            // Our SYN is retransmitted with an ACK: the window stays, the time is new.
             self.state = State::SynReceived(SynReceived {
                 since: now,
                 retransmits: state.retransmits,
@@ -301,13 +304,12 @@ impl Connection {
                 answered: 0,
             });
             if self.linux().is_some() {
-                // Our SYN has offered it, and is not unsaid (Linux
-                // `tcp_rcv_synsent_state_process`).
+                // Our SYN has offered it; that stands (Linux `tcp_rcv_synsent_state_process`).
                 self.agreed.window_scaling = self.settings.options.window_scaling;
             }
             self.send_syn_ack(now, shared);
             if self.linux().is_none() {
-                // Linux lets the timeout of the SYN go on.
+                // Linux keeps the timer of the SYN running.
                 self.arm_handshake(now, shared, state.retransmits);
             }
             return;
@@ -319,7 +321,7 @@ impl Connection {
         if self.settings.life.defer_accept.is_some() {
             self.recv.delay_first_ack(now);
         } else {
-            // Rule 8.8: nothing waits to be sent yet, so the third ACK does not wait either.
+            // Rule 8.8: nothing waits to be sent yet, so the handshake's last ACK is not delayed.
             self.recv.force_ack();
         }
         self.output(now, shared);
@@ -340,8 +342,8 @@ impl Connection {
         }
     }
 
-    /// Timeouts of a SYN-ACK that pass while the listener waits for data: as many as last as long
-    /// (Linux `secs_to_retrans`).
+    /// Timeouts of a SYN-ACK that fit into the time for which the listener waits for data (Linux
+    /// `secs_to_retrans`).
     fn timeouts_deferred(&self) -> u32 {
         let Some(wait) = self.settings.life.defer_accept else {
             return 0;
@@ -372,7 +374,7 @@ impl Connection {
         let duplicates = u32::try_from(self.traffic.duplicate_syns()).unwrap_or(u32::MAX);
         let retransmits = state.retransmits.saturating_add(duplicates);
         let rtt = self.handshake_rtt(now, state.since, retransmits, segment);
-        // Only what a timeout retransmitted was lost.
+        // Only retransmissions after a timeout count as losses.
         let lost = match state.retransmits {
             0 => 0,
             _ => self.lost_of(state.since, retransmits, segment),
@@ -383,7 +385,7 @@ impl Connection {
         }
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {
-            // The window of this ACK is the first that counts.
+            // The first window that counts is that of this ACK.
             if self.linux().is_some() {
                 self.window.forget_max();
                 self.size.defer_search();
@@ -391,8 +393,8 @@ impl Connection {
             }
             self.traffic.forget_answers(segment);
             if self.linux().is_some() {
-                // What the request has answered is forgotten with it (`tcp_oow_rate_limited`).
-                self.challenges = Spread::default();
+                // The rate limit of the half-open connection ends with it (`tcp_oow_rate_limited`).
+                self.challenges = RateLimit::default();
             }
             shared.counters.passive_opens += 1;
         } else {
@@ -403,8 +405,8 @@ impl Connection {
         }
     }
 
-    /// Karn's rule (RFC 6298 section 3): a segment sent twice gives no sample, unless timestamps
-    /// identify which one was answered.
+    /// Karn's algorithm (RFC 6298 section 3): a retransmitted segment gives no sample, unless
+    /// timestamps identify which one was answered.
     fn handshake_rtt(
         &self,
         now: Instant,
@@ -427,7 +429,7 @@ impl Connection {
         if is_first { 0 } else { retransmits }
     }
 
-    /// Whether a segment echoes a time at which no SYN-ACK left, from the first to the last (Linux
+    /// Whether a segment echoes a timestamp outside of those of our SYN-ACKs (Linux
     /// `tcp_check_req`, since 6.15).
     pub(super) fn echoes_no_syn_ack(&self, segment: &Segment) -> bool {
         let State::SynReceived(state) = self.state else {
@@ -443,7 +445,7 @@ impl Connection {
         is_checked && echo != 0 && echo.wrapping_sub(first) > lasted
     }
 
-    /// Whether a segment echoes a time at which no SYN of ours left: it belongs to another
+    /// Whether a segment echoes a timestamp that none of our SYNs had: it belongs to another
     /// connection (Linux `tcp_rcv_synsent_state_process`).
     fn echoes_another(&self, now: Instant, since: Instant, segment: &Segment) -> bool {
         let first = self.timestamp(since);
@@ -473,7 +475,7 @@ impl Connection {
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         if !self.socket.is_passive() && self.linux().is_some() {
-            // A small window bounds it already, but not that of a SYN that crossed ours
+            // A small window bounds it already, except on a simultaneous open
             // (`tcp_initialize_rcv_mss`).
             if !has_crossed {
                 self.agreed.send_mss = self.fitted_mss();
@@ -525,23 +527,38 @@ impl Connection {
         if let State::SynSent(state) = self.state
             && retransmits > 0
         {
-            // It counts from the SYN on, but the first timeout is awaited (Linux
-            // `retransmits_timed_out`).
+            // The user timeout counts from the first SYN on, but fires only after the first timeout
+            // (Linux `retransmits_timed_out`).
             self.stall.begin(state.since);
             self.timers.stop(Timer::User);
             self.arm_user(now, shared);
         }
     }
 
+    /// How long SYNs go unanswered at most: in Linux also as long as the retransmissions of
+    /// `TCP_SYNCNT` take that double from the first one on (`retransmits_timed_out`).
+    fn longest_attempt(&self) -> Duration {
+        let life = &self.settings.life;
+        let of_retransmissions = || {
+            let recovery = &self.settings.recovery;
+            time_of_timeouts(life.syn_retries, recovery.rto_initial, recovery.rto_max)
+        };
+        match (life.user_timeout, self.linux()) {
+            (Some(longest), _) => longest,
+            (None, Some(_)) => of_retransmissions(),
+            (None, None) => Duration::MAX,
+        }
+    }
+
     /// SYN or SYN-ACK was not answered.
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let deferred = self.timeouts_deferred();
+        let longest = self.longest_attempt();
         let life = &self.settings.life;
-        let user_timeout = life.user_timeout.unwrap_or(Duration::MAX);
         let timeouts = match &mut self.state {
             State::SynSent(state)
                 if state.retransmits < life.syn_retries + life.syn_linear_timeouts
-                    && now.since(state.since) < user_timeout =>
+                    && now.since(state.since) < longest =>
             {
                 state.retransmits += 1;
                 state.retransmits
@@ -552,7 +569,7 @@ impl Connection {
             {
                 state.timeouts += 1;
                 if state.is_acked && state.timeouts < deferred {
-                    // The peer is there; the last timeout gives it another chance to send (Linux
+                    // The peer has answered: nothing is retransmitted until the last timeout (Linux
                     // `syn_ack_recalc`).
                     let timeouts = state.timeouts;
                     self.traffic.on_deferred_timeout();

@@ -1,4 +1,4 @@
-//! The limit of the sender, and the time spent in each (Linux `tcp_chrono`).
+//! What limits the sender, and the time spent in each limit (Linux `tcp_chrono`).
 
 use core::time::Duration;
 
@@ -24,15 +24,15 @@ pub(super) struct Held {
     by_peer_window: u64,
     by_send_buffer: u64,
     counted_until: Instant,
-    /// What is to be delivered from then on.
+    /// What is left to deliver from then on.
     pending: Pending,
 }
 
-/// What is to be delivered.
+/// What is left to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     Nothing,
-    /// All of it has left, but is not acknowledged.
+    /// All of it was sent, but is not acknowledged.
     Sent,
     /// Something was never sent.
     Unsent,
@@ -82,8 +82,8 @@ impl Held {
             let nanos = now.as_nanos().saturating_sub(self.counted_until.as_nanos());
             self.busy += nanos;
             match self.limit {
-                // A window that was taken back only holds what leaves once more (Linux
-                // `tcp_write_xmit` counts, not `tcp_retransmit_skb`).
+                // A shrunk window only holds retransmissions (Linux counts in `tcp_write_xmit`, not
+                // in `tcp_retransmit_skb`).
                 Limit::PeerWindow if self.pending == Pending::Sent => {}
                 Limit::PeerWindow => self.by_peer_window += nanos,
                 Limit::SendBuffer => self.by_send_buffer += nanos,

@@ -1,4 +1,4 @@
-//! Headers are read here: what is acceptable, what is an attack, and which half hears of it.
+//! Reads headers: what is acceptable, what is an attack, and which half is told of it.
 //!
 //! The order of the checks is that of RFC 9293 section 3.10.7.4, with the answers of RFC 5961.
 
@@ -8,11 +8,12 @@ use smallvec::SmallVec;
 
 use super::ledger::Released;
 use super::peer_window::WindowUpdate;
+use super::predict::DataHints;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment};
 use crate::recovery::{AckInput, AckOutcome};
-use crate::recv::{DataInput, DataOutcome, DropReason, Env};
+use crate::recv::{DataInput, DataOutcome, Env};
 use crate::trace::TraceEvent;
 
 /// A segment with its numbers as offsets.
@@ -21,7 +22,7 @@ pub(super) struct Placed<'a> {
     pub(super) segment: &'a Segment,
     /// Offset of its first byte; negative where it lies before the peer's SYN.
     pub(super) start: i64,
-    /// Offset behind its last byte, FIN counted.
+    /// Offset after its last byte, FIN counted.
     pub(super) end: i64,
 }
 
@@ -38,10 +39,10 @@ pub(super) enum Verdict {
     Duplicate,
     /// The connection is reset by the peer.
     Reset,
-    /// The peer acknowledges a SYN that we did not send: its connection is none of ours.
+    /// The peer acknowledges a SYN that we did not send: reset its connection.
     Foreign,
-    /// The peer begins another connection while this one is half open: both end (RFC 9293 section
-    /// 3.10.7.4, fourth step; Linux `tcp_check_req`).
+    /// The peer opens another connection while this one is half open: both are reset (RFC 9293
+    /// section 3.10.7.4, fourth step; Linux `tcp_check_req`).
     Replaced,
 }
 
@@ -86,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// The checks in front of everything else.
+    /// The checks before everything else, with a shortcut for the common case.
     fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if self.is_expected(placed) {
             debug_assert_eq!(
@@ -112,12 +113,12 @@ impl Connection {
         {
             return verdict;
         }
-        // It is not even answered (Linux `tcp_rcv_established`).
+        // Dropped without an answer (Linux `tcp_rcv_established`).
         if !is_reset && !flags.contains(TcpFlags::ACK) && !flags.contains(TcpFlags::SYN) {
             shared.counters.without_ack += 1;
             return Verdict::Drop;
         }
-        // A reset counts whatever its timestamp says (RFC 7323 section 5.2).
+        // A reset counts whatever its timestamp (RFC 7323 section 5.2).
         if !is_reset && let Some(verdict) = self.judge_clock(now, shared, placed) {
             return verdict;
         }
@@ -125,8 +126,8 @@ impl Connection {
             shared.counters.out_of_window += 1;
             return match (is_reset, flags.contains(TcpFlags::SYN)) {
                 (true, _) if self.has_number_of_fin(placed) => Verdict::Reset,
-                // Linux `tcp_timewait_state_process` looks at the numbers first.
-                (true, _) if self.is_forgotten() => Verdict::Duplicate,
+                // Linux `tcp_timewait_state_process` checks sequence numbers first.
+                (true, _) if self.is_orphan_fin_wait2() => Verdict::Duplicate,
                 (true, _) => Verdict::Drop,
                 (false, true) => self.judge_syn(shared, placed),
                 (false, false) => Verdict::Duplicate,
@@ -143,26 +144,26 @@ impl Connection {
             let is_exact = placed.start == self.recv.next() as i64
                 || Some(placed.start) == edge
                 || self.has_number_of_fin(placed);
-            return if is_exact || self.is_let_go(placed) {
+            return if is_exact || self.ends_orphan(placed) {
                 Verdict::Reset
             } else {
                 Verdict::Challenge
             };
         }
         if flags.contains(TcpFlags::SYN) {
-            return if self.is_asked() && placed.start != 0 || self.is_let_go(placed) {
+            return if self.is_half_open() && placed.start != 0 || self.ends_orphan(placed) {
                 Verdict::Replaced
             } else {
                 self.judge_syn(shared, placed)
             };
         }
         match self.judge_ack(shared, placed.segment) {
-            Verdict::Challenge if self.is_forgotten() => self.judge_forgotten(placed),
+            Verdict::Challenge if self.is_orphan_fin_wait2() => self.judge_forgotten(placed),
             verdict => verdict,
         }
     }
 
-    /// Where only the peer's FIN is awaited, for nobody, its ACK does not matter: data is reset
+    /// An orphan in FIN-WAIT-2 only waits for the peer's FIN: ACKs do not matter, and data is reset
     /// (Linux `tcp_timewait_state_process`).
     fn judge_forgotten(&self, placed: &Placed<'_>) -> Verdict {
         let next = self.recv.next() as i64;
@@ -199,8 +200,8 @@ impl Connection {
     /// retransmits its own: the answer is ours again.
     pub(super) fn judge_syn(&self, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         if matches!(self.state, State::SynReceived(_)) && placed.start == 0 {
-            if !self.is_asked() && self.linux().is_some() {
-                // Both have opened: the peer's SYN-ACK counts, and nothing else with a SYN (Linux
+            if !self.is_half_open() && self.linux().is_some() {
+                // Simultaneous open: the peer's SYN-ACK counts, and nothing else with a SYN (Linux
                 // `tcp_validate_incoming`).
                 let is_answer = placed.segment.flags.contains(TcpFlags::ACK) && placed.end == 1;
                 return match self.judge_ack(shared, placed.segment) {
@@ -211,11 +212,11 @@ impl Connection {
             if !placed.segment.flags.contains(TcpFlags::ACK) {
                 return Verdict::Duplicate;
             }
-            // A SYN-ACK of a simultaneous open also carries the ACK that we wait for. Of a peer
-            // that asked for the connection it is an old segment (Linux `tcp_check_req`).
+            // A SYN-ACK of a simultaneous open also carries the ACK that we wait for. On a passive
+            // open it is an old segment (Linux `tcp_check_req`).
             let verdict = self.judge_ack(shared, placed.segment);
             return match verdict {
-                Verdict::Acceptable if self.is_asked() && self.linux().is_some() => {
+                Verdict::Acceptable if self.is_half_open() && self.linux().is_some() => {
                     Verdict::Challenge
                 }
                 other => other,
@@ -225,8 +226,8 @@ impl Connection {
         Verdict::Challenge
     }
 
-    /// RFC 5961 section 5: an ACK counts from the largest window behind what is acknowledged up to
-    /// what was sent. In SYN-RECEIVED it acknowledges our SYN or nothing of ours.
+    /// RFC 5961 section 5: an ACK is acceptable from the largest window below what is acknowledged
+    /// up to what was sent. In SYN-RECEIVED it acknowledges our SYN or is not for this connection.
     pub(super) fn judge_ack(&self, shared: &mut Shared, segment: &Segment) -> Verdict {
         let (una, next) = self.sent_range();
         let ack = self.iss.offset(segment.ack, next);
@@ -238,8 +239,8 @@ impl Connection {
             shared.counters.ack_of_unsent += 1;
             return Verdict::Challenge;
         }
-        // Whoever accepted has sent nothing in front of its first byte but the SYN, whose
-        // acknowledgment opened the connection (Linux `tcp_ack`, since 6.7).
+        // On a passive open nothing before our first byte can be acknowledged but the SYN, whose
+        // ACK opened the connection (Linux `tcp_ack`, since 6.7).
         let oldest = una as i64 - i64::from(self.window.max());
         if ack < oldest.max(i64::from(self.socket.is_passive())) {
             shared.counters.ack_too_old += 1;
@@ -248,8 +249,8 @@ impl Connection {
         Verdict::Acceptable
     }
 
-    /// Whether it has the number of the peer's FIN: some peers reset right behind their FIN, and
-    /// answer no challenge (Linux `tcp_reset_check`).
+    /// Whether it has the sequence number of the peer's FIN: some peers send a reset right after
+    /// their FIN, and do not answer challenges (Linux `tcp_reset_check`).
     fn has_number_of_fin(&self, placed: &Placed<'_>) -> bool {
         let has_fin = matches!(
             self.state,
@@ -258,12 +259,13 @@ impl Connection {
         has_fin && placed.start + 1 == self.recv.next() as i64
     }
 
-    /// Whether a reset or SYN ends what only waits for the peer's FIN, because it is ahead.
-    fn is_let_go(&self, placed: &Placed<'_>) -> bool {
-        self.is_forgotten() && placed.start >= self.recv.next() as i64
+    /// Whether a reset or SYN ends an orphan in FIN-WAIT-2, being at or above the next expected
+    /// byte.
+    fn ends_orphan(&self, placed: &Placed<'_>) -> bool {
+        self.is_orphan_fin_wait2() && placed.start >= self.recv.next() as i64
     }
 
-    /// RFC 9293 section 3.4: some of it lies in the window, or it is empty and at its edge.
+    /// RFC 9293 section 3.4: part of it lies in the window, or it is empty and at its edge.
     fn is_in_window(&self, placed: &Placed<'_>) -> bool {
         let left = match self.state {
             // The SYN was received, whatever was sent since.
@@ -271,7 +273,7 @@ impl Connection {
             _ => self.last_ack_sent as i64,
         };
         let right = (self.recv.window_end() as i64).max(self.recv.next() as i64);
-        // A FIN needs no room.
+        // A FIN takes no buffer space.
         let end = placed.end - i64::from(placed.segment.flags.contains(TcpFlags::FIN));
         let is_taken = end <= right || self.recv.takes_beyond_window();
         placed.end >= left && placed.start <= right && is_taken
@@ -300,18 +302,18 @@ impl Connection {
             && self.look_at_held();
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
-        let hurries = self.ecn.on_segment(segment, mark, has_new_data);
+        let wants_quick_acks = self.ecn.on_segment(segment, mark, has_new_data);
         let is_predicted = self.recv.asks_for_prediction() && self.is_predicted(segment, start);
-        // Linux takes predicted data before it looks at the ACK.
+        // Linux takes predicted data before it processes the ACK.
         let was_predicted = (self.recovery.packets_out() > 0 || self.probes.unanswered() > 0)
             && !segment.payload.is_empty()
             && self.is_predicted_beside_flight(segment, start);
-        // Nothing of it is looked at but its data where it acknowledges nothing.
+        // Where it acknowledges nothing, only its data is processed.
         let is_data_alone =
             was_predicted && self.linux().is_some() && self.acknowledges_nothing(segment);
         let is_heard = !is_data_alone && self.handle_ack(now, shared, segment, start);
         if is_closing {
-            // Linux sends the FIN before it looks at what came (`tcp_rcv_state_process`).
+            // Linux sends the FIN before it processes the segment (`tcp_rcv_state_process`).
             self.output(now, shared);
         }
         if answers_probe {
@@ -323,7 +325,14 @@ impl Connection {
         if self.recovery.lost() > 0 && segment.sequence_bytes() > 0 && !was_predicted {
             self.retransmit_lost(now, shared);
         }
-        self.handle_data(now, shared, segment, start, (is_predicted, hurries));
+        if segment.flags.contains(TcpFlags::CWR) {
+            self.hurry_after_cwr(segment);
+        }
+        let hints = DataHints {
+            is_predicted,
+            wants_quick_acks,
+        };
+        self.handle_data(now, shared, segment, start, hints);
         if self.state == State::Closed {
             return;
         }
@@ -336,15 +345,15 @@ impl Connection {
         }
     }
 
-    /// A segment came that Linux looks at more closely (`tcp_ack`, `tcp_data_snd_check`). Returns
-    /// whether it is an answer to a probe; in Linux any is while nothing is out.
+    /// Processes a segment off the fast path while data is held back (Linux `tcp_ack`,
+    /// `tcp_data_snd_check`). Returns whether it answers a probe; in Linux any does while nothing
+    /// is in flight.
     #[inline(never)]
     fn look_at_held(&mut self) -> bool {
-        // What `MSG_MORE` held is ordinary data from now on.
+        // Data held by `MSG_MORE` is ordinary data from now on.
         self.send.end_more();
         if self.recovery.packets_out() == 0 {
-            // The interval of probes and the wait of a cork count from the last answer on
-            // (`tcp_ack_probe`).
+            // The probe interval and the cork timer restart with each answer (`tcp_ack_probe`).
             let is_probing = self.timers.due(Timer::Probe).is_some();
             self.timers.stop(Timer::Probe);
             self.send.restart_hold();
@@ -380,12 +389,16 @@ impl Connection {
             AckOutcome::default()
         } else {
             if self.size.is_probing() && ack > una as i64 {
-                // The congestion window is of larger segments before it grows (Linux
+                // The congestion window is converted to the larger segments before it grows (Linux
                 // `tcp_clean_rtx_queue`).
                 self.on_mtu_acked(ack as u64);
             }
             let samples = self.recovery.rtt().samples();
-            let outcome = self.tell_recovery(now, segment, ack, &blocks, is_window_update);
+            let blocks = match blocks.is_empty() {
+                true => &[],
+                false => self.without_dubious(&blocks),
+            };
+            let outcome = self.tell_recovery(now, segment, ack, blocks, is_window_update);
             if self.recovery.rtt().samples() != samples {
                 self.probes.on_sample();
             }
@@ -408,7 +421,7 @@ impl Connection {
         if self.window.bytes() > 0 && self.recovery.packets_out() == 0 {
             self.stall.end();
         }
-        // Whoever was not to be reached is now (Linux `tcp_ack`).
+        // The peer is reachable: earlier ICMP errors are obsolete (Linux `tcp_ack`).
         self.failures.on_answer();
         if outcome.acked_bytes > 0 {
             self.stall.end();
@@ -422,8 +435,8 @@ impl Connection {
         !is_nothing
     }
 
-    /// Whether an ACK without SACK blocks has nothing to acknowledge: whoever only receives has
-    /// sent nothing.
+    /// Whether an ACK without SACK blocks has nothing to acknowledge, as at an end that only
+    /// receives.
     #[inline]
     fn is_ack_of_nothing(&self) -> bool {
         self.recovery.packets_out() == 0
@@ -431,7 +444,7 @@ impl Connection {
             && !self.recovery.awaits_probe_ack()
     }
 
-    /// All that an ACK does that acknowledges what was acknowledged, where nothing is in flight.
+    /// All that an ACK does that acknowledges nothing new, with nothing in flight.
     #[inline]
     fn on_ack_of_nothing(&mut self) {
         self.recovery.on_ack_of_nothing();
@@ -440,6 +453,30 @@ impl Connection {
             self.stall.end();
         }
         self.failures.on_answer();
+    }
+
+    /// The peer has reduced its window, perhaps to one segment: what comes with that, a FIN too, is
+    /// acknowledged at once (Linux `tcp_ecn_accept_cwr`).
+    #[cold]
+    fn hurry_after_cwr(&mut self, segment: &Segment) {
+        if self.ecn.is_agreed() && segment.sequence_bytes() > 0 && self.linux().is_some() {
+            self.recv.hurry();
+        }
+    }
+
+    /// A first block longer than any window of the peer is no D-SACK, and nothing else either
+    /// (Linux `tcp_dsack_seen`).
+    #[inline(never)]
+    fn without_dubious<'a>(&self, blocks: &'a [(u64, u64)]) -> &'a [(u64, u64)] {
+        match blocks {
+            [(start, end), rest @ ..]
+                if end.saturating_sub(*start) > self.window.max().into()
+                    && self.linux().is_some() =>
+            {
+                rest
+            }
+            _ => blocks,
+        }
     }
 
     /// Passes an acknowledgment to loss recovery.
@@ -496,7 +533,7 @@ impl Connection {
             self.recv.predict_anew();
         }
         if has_changed && self.unsent_bytes() > 0 {
-            // What waited for the window waited idly (Linux `tcp_ack_update_window`).
+            // The wait for the window was idle time (Linux `tcp_ack_update_window`).
             self.recovery.before_transmit(now);
         }
         true
@@ -523,9 +560,9 @@ impl Connection {
         shared: &mut Shared,
         segment: &mut Segment,
         start: i64,
-        (is_predicted, hurries): (bool, bool),
+        hints: DataHints,
     ) {
-        // Data stands behind a SYN.
+        // Data follows a SYN.
         let data_start = start + i64::from(segment.flags.contains(TcpFlags::SYN));
         if !self.wants_data(now, shared, segment, (start, data_start)) {
             return;
@@ -543,7 +580,7 @@ impl Connection {
         };
         if !segment.flags.contains(TcpFlags::FIN) && start + i64::from(bytes) <= 1 {
             // All of it lies before the first byte: a keepalive probe with a byte, or the SYN-ACK
-            // of a simultaneous open, whose SYN was here before.
+            // of a simultaneous open, whose SYN had arrived.
             if start == 0 || segment.flags.contains(TcpFlags::SYN) {
                 self.recv.on_duplicate(0, 1);
             }
@@ -575,8 +612,8 @@ impl Connection {
                 push,
                 urgent: segment.flags.contains(TcpFlags::URG),
                 fin,
-                is_predicted,
-                hurries,
+                is_predicted: hints.is_predicted,
+                wants_quick_acks: hints.wants_quick_acks,
                 pushes_acks,
                 timestamp_echo: echo,
                 timestamp_rtt: echo
@@ -609,15 +646,14 @@ impl Connection {
         );
         if !self.state.may_receive() {
             if start < next && end > next && self.linux().is_some() {
-                // Linux tcp_rcv_state_process: data that goes on where the FIN was is from
-                // somebody else.
+                // Linux tcp_rcv_state_process: data beyond the peer's FIN is not from the peer.
                 shared.counters.data_after_close += 1;
                 shared.reset_in_reply(now, self.local(), self.remote(), segment);
                 self.fail(now, shared, self.failure_by_reset());
                 return false;
             }
-            // The peer has said that it is done; whatever follows its FIN is not from it. What came
-            // before may be a retransmission, because our ACK was lost.
+            // Nothing is accepted after the peer's FIN. What lies before it may be a
+            // retransmission, because our ACK was lost.
             let (from, to) = (start.max(1), start + sequence_bytes);
             if to <= next {
                 if from < to {
@@ -627,14 +663,14 @@ impl Connection {
             }
             return false;
         }
-        if self.is_forgotten() && end <= next {
+        if self.is_orphan_fin_wait2() && end <= next {
             self.recv.force_ack();
             return segment.flags.contains(TcpFlags::FIN) && end == next;
         }
         if (self.socket.is_orphan() || self.has_shut_both()) && end > next {
             //= https://www.rfc-editor.org/rfc/rfc9293#section-3.10.7.4
-            // Linux tcp_rcv_state_process: data that nobody will read resets the connection, and so
-            // does a FIN that tells of such data.
+            // Linux tcp_rcv_state_process: data that will not be read resets the connection, and so
+            // does a FIN after such data.
             shared.counters.data_after_close += 1;
             shared.reset_in_reply(now, self.local(), self.remote(), segment);
             let failure = match self.socket.is_orphan() {
@@ -657,7 +693,7 @@ impl Connection {
     fn on_data(&mut self, now: Instant, shared: &mut Shared, outcome: DataOutcome) {
         if let Some(reason) = outcome.dropped {
             shared.tell(now, Some(self.socket.id()), || TraceEvent::Dropped {
-                reason: drop_name(reason),
+                reason: reason.name(),
             });
         }
         if outcome.fin {
@@ -673,20 +709,20 @@ impl Connection {
     #[inline(never)]
     fn on_fin(&mut self, now: Instant, shared: &mut Shared) {
         if matches!(self.state, State::FinWait1(_)) {
-            // Linux tcp_fin: there is no answer of the application that could carry it.
+            // Linux tcp_fin: the application sends no answer that could carry the ACK.
             self.recv.force_ack();
         }
-        if self.is_forgotten() {
+        if self.is_orphan_fin_wait2() {
             self.recv.drop_behind_fin();
         }
         self.enter(now, shared, self.state.on_fin());
-        // Whoever had closed has told once more of what lies behind the FIN.
+        // The ACK sent on entering the state still reported blocks beyond the FIN.
         self.recv.drop_behind_fin();
         self.socket.report_readable(shared);
     }
 
-    /// Whether another answer to a segment that may be an attacker's is within the limit; it counts
-    /// then.
+    /// Whether the rate limit permits another answer to a segment that may be an attacker's; counts
+    /// it if so.
     fn may_challenge(&mut self, now: Instant) -> bool {
         let per_second = self.settings.acks.challenge_per_second;
         self.challenges.take(now, per_second, 1)
@@ -699,8 +735,8 @@ impl Connection {
             shared.counters.answers_suppressed += 1;
             return;
         }
-        // No limit of the host counts here: what one connection uses of it would tell an attacker
-        // who shares it with another one (CVE-2016-5696).
+        // The limit is per connection: a shared one would tell an attacker what other connections
+        // use of it (CVE-2016-5696).
         shared.counters.challenge_acks += 1;
         self.send_ack(now, shared);
         if self.state.is_synchronized() {
@@ -714,7 +750,7 @@ impl Connection {
         if let State::SynReceived(_) = self.state {
             if !placed.segment.flags.contains(TcpFlags::SYN) {
                 if self.linux().is_some() && placed.segment.sequence_bytes() > 0 {
-                    // Two confused ends do not send each other data (`tcp_oow_rate_limited`).
+                    // Segments with data are not rate-limited (`tcp_oow_rate_limited`).
                     self.send_ack(now, shared);
                 } else {
                     self.challenge(now, shared);
@@ -725,21 +761,21 @@ impl Connection {
             return;
         }
         if placed.segment.sequence_bytes() == 0 {
-            // A bare ACK out of window is answered as a challenge is: two confused ends must not
-            // keep each other busy (Linux `tcp_send_dupack`, out-of-window rate limit).
+            // The answer to a bare ACK out of window is rate-limited as challenges are, against ACK
+            // loops (Linux `tcp_send_dupack`).
             self.challenge(now, shared);
             return;
         }
-        // What was here before is reported, though nothing of the rest is taken (Linux
+        // Reports the part received before by D-SACK, and takes nothing of the rest (Linux
         // `tcp_send_dupack`).
         let end = self.recv.next().min(placed.end.max(0) as u64);
         let start = placed.start.max(0) as u64;
-        if start < end && !self.is_forgotten() {
+        if start < end && !self.is_orphan_fin_wait2() {
             self.recv.on_duplicate(start, end);
         }
         self.recv.force_ack();
         if self.linux().is_some() {
-            // Nothing else leaves for it.
+            // Nothing but the ACK is sent.
             self.send_ack(now, shared);
             self.arm_timers(now, shared);
         } else {
@@ -747,7 +783,7 @@ impl Connection {
         }
     }
 
-    /// A reset that counts (RFC 9293 section 3.10.7.4, second step).
+    /// An acceptable reset (RFC 9293 section 3.10.7.4, second step).
     #[inline(never)]
     fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
         if self.state.is_synchronized() {
@@ -756,10 +792,10 @@ impl Connection {
         self.fail(now, shared, self.failure_by_reset());
     }
 
-    /// What the program is told where a reset has ended the connection, from either side.
+    /// The error for the application when a reset, from either side, ends the connection.
     fn failure_by_reset(&self) -> Failure {
         match self.state {
-            // In Linux only what never heard of the peer is refused (`tcp_reset`).
+            // In Linux only a connection that never heard from the peer is refused (`tcp_reset`).
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 Failure::Refused
             }
@@ -769,8 +805,8 @@ impl Connection {
     }
 }
 
-/// Cuts off what lies before the peer's first byte, which no offset can name. Where the data of the
-/// segment begins then, and whether a FIN follows it.
+/// Cuts off what lies before the peer's first byte, which no offset can name. Returns where the
+/// data begins then, and whether a FIN follows it.
 fn cut_old(start: i64, segment: &mut Segment) -> (u64, bool) {
     let fin = segment.flags.contains(TcpFlags::FIN);
     if start >= 1 {
@@ -782,15 +818,4 @@ fn cut_old(start: i64, segment: &mut Segment) -> (u64, bool) {
     payload.advance((1 - start).min(came.into()) as u32);
     payload.release_rest(came);
     (1, fin && end >= 1)
-}
-
-/// A drop in words, for the trace.
-const fn drop_name(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::OutOfWindow => "out of window",
-        DropReason::ZeroWindow => "the offered window is 0",
-        DropReason::BufferFull => "the receive buffer is full",
-        DropReason::OutOfOrderFull => "the out-of-order budget is used up",
-        DropReason::BehindFin => "behind the FIN",
-    }
 }

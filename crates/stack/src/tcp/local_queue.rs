@@ -5,14 +5,13 @@ use crate::host::WaitingAck;
 /// A connection's part of the local queue.
 #[derive(Debug, Default)]
 pub(super) struct LocalQueue {
-    /// Bytes of it that are there.
+    /// Bytes of this connection that are queued.
     bytes: u32,
     /// Waits for room.
     is_blocked: bool,
-    /// The host knows that it does.
+    /// The host has it in its list of waiters.
     is_waiter: bool,
-    /// The last packet that was queued, where that is a bare ACK which a newer one makes
-    /// superfluous.
+    /// The last packet that was queued, if it is a bare ACK that a newer one may replace.
     waiting_ack: Option<WaitingAck>,
 }
 
@@ -26,12 +25,12 @@ impl LocalQueue {
         self.is_blocked = false;
     }
 
-    /// Something could not leave for want of room.
+    /// Something could not be sent for lack of room.
     pub(super) const fn block(&mut self) {
         self.is_blocked = true;
     }
 
-    /// Whether something could not leave for want of room when it tried last.
+    /// Whether something could not be sent for lack of room at the last attempt.
     pub(super) const fn is_blocked(&self) -> bool {
         self.is_blocked
     }

@@ -8,15 +8,14 @@ use crate::host::{Grant, Shared, Writer};
 use crate::packet::Segment;
 
 impl Connection {
-    /// Whether there is memory for data that came in, after this connection has given what it can:
-    /// copies instead of many small packets, then what waits behind gaps. Bare ACKs need none: the
+    /// Whether there is memory for received data, after this connection has freed what it can: by
+    /// collapsing small packets, then by dropping out-of-order data. Bare ACKs need none: the
     /// interface holds a few buffers of its own to receive into, and ACKs are what frees those of
     /// the sending side.
     ///
-    /// The segment that the application waits for is taken whatever the budget of the host says,
-    /// or nothing would ever move (RFC 9293 section 3.8.6: the receiver must take what lies in its
-    /// window). A pool is another matter: where no buffer is free, there is nothing to receive
-    /// into.
+    /// The segment that the application waits for is taken whatever the budget of the host says, or
+    /// the connection would be stuck (RFC 9293 section 3.8.6: the receiver must take what lies in
+    /// its window). A pool differs: without a free buffer there is nothing to receive into.
     #[inline]
     pub(super) fn admits(&mut self, shared: &mut Shared, start: i64, segment: &Segment) -> bool {
         let is_plenty = shared.memory.is_plenty() && !shared.pool.is_limited();
@@ -65,8 +64,8 @@ impl Connection {
         false
     }
 
-    /// Gives what waits behind gaps from `above` on; the peer still has it (RFC 2018 section 8).
-    /// Returns whether there was any.
+    /// Drops out-of-order data from `above` on; the peer still has it (RFC 2018 section 8). Returns
+    /// whether there was any.
     fn give(&mut self, shared: &mut Shared, above: u64) -> bool {
         let given = self.recv.give_out_of_order(above);
         shared.counters.reclaimed += given;
@@ -74,8 +73,8 @@ impl Connection {
         given > 0
     }
 
-    /// Others need memory: where this connection holds more than `much` of it, or buffers of a pool
-    /// that is nearly empty, it gives what waits behind gaps. Returns whether there was any.
+    /// Others need memory: if this connection holds more than `much` of it, or buffers of a pool
+    /// that is nearly empty, it drops its out-of-order data. Returns whether there was any.
     pub(crate) fn give_back(&mut self, shared: &mut Shared, much: u64) -> bool {
         let is_asked = self.socket.holds_more_than(much) || shared.pool.is_short();
         is_asked && self.give(shared, self.recv.next())
@@ -94,7 +93,7 @@ impl Connection {
 
     #[inline(never)]
     fn shared_room_of_little(&self, shared: &Shared, wanted: usize) -> Option<(usize, Writer)> {
-        // What it holds itself is given back by its own ACKs, which look at the memory again.
+        // Its own memory is freed by ACKs, which check for room again.
         let room = self.socket.room_to_write(shared, wanted as u64);
         let memory = Some((room as usize, Writer::AwaitsRoom));
         let pool = self
@@ -107,8 +106,8 @@ impl Connection {
             .min_by_key(|(room, _)| *room)
     }
 
-    /// A write found no room in what all connections share, and was refused or cut short: what is
-    /// there leaves (Linux `tcp_push` with `TCP_NAGLE_PUSH`).
+    /// A write found no room in what all connections share, and was refused or cut short: what was
+    /// written is pushed (Linux `tcp_push` with `TCP_NAGLE_PUSH`).
     pub(super) fn on_shared_refusal(&mut self, shared: &mut Shared, awaited: Writer) {
         self.send.on_write_refused();
         self.send.flush();
@@ -165,7 +164,7 @@ impl Connection {
     fn report_buffers_to_pool(&self, shared: &mut Shared) {
         let buffer_bytes = self.mss();
         let received = self.recv.buffers_held(buffer_bytes);
-        // What a connection that ended did not deliver is forgotten.
+        // An ended connection has nothing to deliver.
         let sent = match self.state {
             State::Closed => 0,
             _ => {

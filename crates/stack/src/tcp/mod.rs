@@ -1,14 +1,14 @@
-//! One connection: where its halves meet.
+//! One connection: joins its sending half, its receiving half and loss recovery.
 //!
 //! The sending half ([`Sender`]), the receiving half ([`Receiver`]) and loss recovery
 //! ([`LossRecovery`]) know nothing of each other and nothing of headers. A [`Connection`] reads
-//! headers ([`incoming`]), tells the halves what came, asks them what is to leave, and writes
+//! headers ([`incoming`]), tells the halves what arrived, asks them what to send, and writes
 //! headers ([`outgoing`]). Sequence numbers become offsets here and nowhere else.
 //!
-//! Each matter beside has a file whose fields no other sees: how much data a segment carries
+//! Everything else has a file of its own with private fields: how much data a segment carries
 //! ([`size`]), what the halves are told of what was sent ([`ledger`]), the peer's window, clocks,
-//! ECN, probes, pacing, waits and counters. What is not TCP's is the [`Socket`]'s. What follows for
-//! the host is returned to it ([`Effects`]).
+//! ECN, probes, pacing, waits and counters. What is not TCP belongs to the [`Socket`]. Consequences
+//! for the host are returned to it ([`Effects`]).
 
 mod application;
 mod clocks;
@@ -45,7 +45,7 @@ use base::settings::{LinuxVersion, SizeRule, SocketSettings};
 use base::{Instant, SeqNum};
 
 use crate::Arc;
-use crate::host::{Shared, Socket, SocketId, Spread};
+use crate::host::{RateLimit, Shared, Socket, SocketId};
 use crate::rare::Rare;
 use crate::recovery::LossRecovery;
 use crate::recv::{Agreed, Env, Receiver};
@@ -97,7 +97,7 @@ pub(crate) struct Connection {
     last_ack_sent: u64,
     pacer: Pacer,
     /// Challenge ACKs and answers to out-of-window segments.
-    challenges: Spread,
+    challenges: RateLimit,
     stall: Stall,
     /// Values last reported to a trace.
     told: Rare<tell::Told>,
@@ -160,7 +160,7 @@ impl Connection {
             held: Held::new(now),
             last_ack_sent: 0,
             pacer: Pacer::new(),
-            challenges: Spread::default(),
+            challenges: RateLimit::default(),
             stall: Stall::default(),
             told: Rare::NONE,
             failures: Failures::default(),
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Whose rules are played, where these are Linux's.
+    /// The version of Linux whose behaviour this connection follows, if any.
     fn linux(&self) -> Option<LinuxVersion> {
         match self.settings.recv.buffer.rule {
             SizeRule::Linux(version) => Some(version),

@@ -1,5 +1,7 @@
-//! Headers are written here, and it is decided what leaves: first what was lost, then what is new,
-//! then a bare acknowledgment where nothing else carried it.
+//! Decides what to send, and writes headers: first what was lost, then new data, then a bare ACK if
+//! no other segment carried it.
+
+use core::time::Duration;
 
 use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
@@ -13,19 +15,10 @@ use crate::recv::AckWanted;
 use crate::send::{NewProbe, Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
-/// Linux: the first segments of a connection are never spread (rule 6.8).
+/// Linux: the first segments of a connection are never paced (rule 6.8).
 const UNPACED_SEGMENTS: u64 = 10;
 
-/// Why nothing more leaves at this moment, apart from what the halves say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gate {
-    Open,
-    Pacing,
-    Interface,
-    PeerWindow,
-}
-
-/// What changes in headers with time and with what comes in, wherever the segment begins.
+/// Header fields that change with time and with received segments, not with the data sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     ack: SeqNum,
@@ -34,23 +27,20 @@ struct Stamp {
 }
 
 impl Connection {
-    /// Sends everything that may leave now. Called after every event that could have changed that:
-    /// a segment, a timer, a write, a read that is worth an ACK, a change of settings, room in the
-    /// local queue.
+    /// Sends everything that may be sent now. Called after every event that could have changed
+    /// that: a segment, a timer, a write, a read that is worth an ACK, a change of settings, room
+    /// in the local queue.
     pub(super) fn output(&mut self, now: Instant, shared: &mut Shared) {
         self.local_queue.begin_round();
         if self.state.is_synchronized() && self.state != State::TimeWait {
-            let gate = self.send_lost(now, shared);
-            let limit = match gate {
-                Gate::Open => {
+            let limit = match self.send_lost(now, shared) {
+                Ok(()) => {
                     let limit = self.send_new(now, shared);
-                    // Recovery may have waited for new data, and there was none (F-RTO).
-                    self.send_lost(now, shared);
+                    // F-RTO may have waited for new data, and there was none.
+                    let _ = self.send_lost(now, shared);
                     limit
                 }
-                Gate::Pacing => Limit::Pacing,
-                Gate::Interface => Limit::Interface,
-                Gate::PeerWindow => Limit::PeerWindow,
+                Err(limit) => limit,
             };
             if limit == Limit::Interface {
                 self.local_queue.block();
@@ -71,16 +61,16 @@ impl Connection {
         }
     }
 
-    /// As [`Self::output`], but nothing new leaves (Linux `tcp_rack_reo_timeout`).
+    /// As [`Self::output`], without new data (Linux `tcp_rack_reo_timeout`).
     pub(super) fn output_lost(&mut self, now: Instant, shared: &mut Shared) {
         self.output_lost_dated(now, shared, now);
     }
 
-    /// The same, where what leaves is `dated` before.
+    /// The same, with `dated` as the time of sending in timestamps and loss recovery.
     pub(super) fn output_lost_dated(&mut self, now: Instant, shared: &mut Shared, dated: Instant) {
         self.local_queue.begin_round();
-        if self.recovery.lost() > 0 && self.send_some_lost(now, shared, dated) != Gate::Open {
-            // Why the rest is held is noted, and what ends that.
+        if self.recovery.lost() > 0 && self.send_some_lost(now, shared, dated).is_err() {
+            // Notes why the rest waits, and sets its timer.
             self.output(now, shared);
             return;
         }
@@ -89,8 +79,7 @@ impl Connection {
     }
 
     /// As [`Self::output`], after a segment that did not change the sending half: if that is at
-    /// rest, only an ACK can be sent, and hardly any timer but the ACK's can have changed. A trace
-    /// may need more.
+    /// rest, only an ACK can be due, and no timers but two can have changed. A trace may need more.
     #[inline]
     pub(super) fn output_after_data(&mut self, now: Instant, shared: &mut Shared) {
         if !self.is_sending_at_rest() || shared.trace.is_some() || shared.pool.is_limited() {
@@ -106,8 +95,8 @@ impl Connection {
         self.timers.set(Timer::Mtu, self.size.next_search());
     }
 
-    /// As [`Self::output`], where Linux looks at nothing that waits to be sent: after data that it
-    /// predicted with an ACK that is no news (`tcp_rcv_established`), and for a delayed ACK.
+    /// As [`Self::output`], where Linux does not look at unsent data: after predicted data with an
+    /// ACK of nothing new (`tcp_rcv_established`), and for a delayed ACK.
     pub(super) fn output_ack(&mut self, now: Instant, shared: &mut Shared) {
         self.local_queue.begin_round();
         if self.recv.ack_wanted() == AckWanted::Now {
@@ -118,7 +107,7 @@ impl Connection {
     }
 
     /// Whether all that was written was sent and acknowledged when [`Self::output`] looked last,
-    /// and nothing else is due. Whatever changes that calls it again.
+    /// and nothing else is due. Every change of that calls it again.
     fn is_sending_at_rest(&self) -> bool {
         matches!(self.state, State::Established(_))
             && self.held.is_at_rest()
@@ -127,45 +116,47 @@ impl Connection {
             && self.socket.writer() == Writer::Free
     }
 
-    /// Retransmits lost data, as far as the window permits. Mostly there is none.
+    /// Retransmits lost data; `Err`: what holds the rest back.
     #[inline]
-    fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Gate {
+    fn send_lost(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Limit> {
         if self.recovery.lost() == 0 {
-            Gate::Open
+            Ok(())
         } else {
             self.send_some_lost(now, shared, now)
         }
     }
 
     #[inline(never)]
-    fn send_some_lost(&mut self, now: Instant, shared: &mut Shared, dated: Instant) -> Gate {
+    fn send_some_lost(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        dated: Instant,
+    ) -> Result<(), Limit> {
         loop {
             if self.retransmits_enough() {
-                return Gate::Open;
+                return Ok(());
             }
             let segment = self.retransmit_mss();
             let range = self
                 .recovery
                 .poll_retransmit(self.retransmit_bytes(), segment);
             let Some((start, end)) = range else {
-                return Gate::Open;
+                return Ok(());
             };
             if !self.may_retransmit(start) {
-                return Gate::PeerWindow;
+                return Err(Limit::PeerWindow);
             }
-            let gate = self.gate(now, shared, true);
-            if gate != Gate::Open {
-                return gate;
-            }
+            self.gate(now, shared, true)?;
             if !self.on_mtu_loss(start) {
                 self.retransmit(now, shared, (start, end), dated);
             }
         }
     }
 
-    /// Linux retransmits no more packets than are lost: after a timeout that was undone, what was
-    /// retransmitted is not lost any more and still counts (`tcp_xmit_retransmit_queue`). The next
-    /// timeout retransmits its first segment all the same (`tcp_retransmit_timer`).
+    /// Linux retransmits no more packets than are lost. After a timeout that was undone,
+    /// retransmissions count although nothing is lost any more (`tcp_xmit_retransmit_queue`). The
+    /// next timeout still retransmits its first segment (`tcp_retransmit_timer`).
     fn retransmits_enough(&self) -> bool {
         self.linux().is_some()
             && !self.recovery.owes_timed_out()
@@ -176,19 +167,19 @@ impl Connection {
     /// `tcp_xmit_recovery`, called by `tcp_ack`).
     pub(super) fn retransmit_lost(&mut self, now: Instant, shared: &mut Shared) {
         if self.recovery.lost() > 0 && self.linux().is_some() {
-            // What holds the rest is looked at again when the data was taken.
+            // What holds the rest is determined again after the data.
             let _ = self.send_lost(now, shared);
         }
     }
 
-    /// A window that was taken back is kept to, but for the first byte, which asks for another (RFC
-    /// 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
+    /// A shrunk window is respected, except for the first segment, which serves as a window probe
+    /// (RFC 9293 section 3.8.6; Linux `tcp_retransmit_skb`).
     pub(super) fn may_retransmit(&self, start: u64) -> bool {
         start < self.window.end() || start == self.recovery.una()
     }
 
-    /// Retransmits `start..end`, a FIN behind the data included, as far as the window lets it.
-    /// `dated`: when that happens, as timestamps and loss recovery say it.
+    /// Retransmits `start..end`, a FIN after the data included, as far as the window permits.
+    /// `dated`: the time of sending for timestamps and loss recovery.
     pub(super) fn retransmit(
         &mut self,
         now: Instant,
@@ -217,11 +208,11 @@ impl Connection {
     }
 
     /// End of a retransmission of `start..end`: as many whole segments as fit into the rest of the
-    /// window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no room.
+    /// window, or a part of one (Linux `__tcp_retransmit_skb`). A FIN needs no window.
     fn end_in_window(&self, start: u64, end: u64, mss: u32) -> u64 {
         let mss = u64::from(mss);
         let most = match self.window.end().saturating_sub(start) {
-            // The first segment asks for another window.
+            // The first segment serves as a window probe.
             0 => mss,
             room if room < mss => room,
             room => room / mss * mss,
@@ -244,7 +235,7 @@ impl Connection {
         self.recovery.join((start, end), room, self.window.end())
     }
 
-    /// Sends new data, and says why it stopped. Whoever only receives has none.
+    /// Sends new data, and returns why it stopped.
     #[inline]
     fn send_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         if self.send.is_drained(self.recovery.progress()) {
@@ -258,7 +249,7 @@ impl Connection {
     #[inline(never)]
     fn send_some_new(&mut self, now: Instant, shared: &mut Shared) -> Limit {
         let next = self.recovery.next();
-        // What cannot change while segments leave is computed once.
+        // What cannot change while sending is computed once.
         let mut env = self.send_env(now);
         let mut stamp = None;
         let limit = loop {
@@ -276,8 +267,8 @@ impl Connection {
         limit
     }
 
-    /// Sends the next segment or GSO packet of new data, or says why it stays. `probe`: it tries
-    /// this MTU. `known`: the stamp of the one before, where nothing has come in since.
+    /// Sends the next segment or GSO packet of new data, or returns why not. `probe`: the MTU that
+    /// it tries. `known`: the stamp of the one before, if nothing has been received since.
     fn send_next(
         &mut self,
         now: Instant,
@@ -287,14 +278,9 @@ impl Connection {
         known: &mut Option<Stamp>,
     ) -> Result<(), Limit> {
         let outgoing = self.send.poll_segment(env).map_err(|hold| hold.limit)?;
-        match self.gate(now, shared, false) {
-            Gate::Open => {}
-            Gate::Pacing => return Err(Limit::Pacing),
-            Gate::Interface => return Err(Limit::Interface),
-            Gate::PeerWindow => return Err(Limit::PeerWindow),
-        }
-        // Packets that were formed when data was written, or half the peer's window, may have made
-        // it too short for a probe.
+        self.gate(now, shared, false)?;
+        // Packet boundaries set by writes, or half the peer's window, may have made it too short
+        // for a probe.
         let probe = probe.filter(|_| outgoing.end - outgoing.start >= env.sizes.mss.into());
         self.note_full_segment(&outgoing, probe);
         let stamp = match *known {
@@ -302,7 +288,7 @@ impl Connection {
             None => self.stamp(now),
         };
         debug_assert!(known.is_none() || stamp == self.stamp(now), "{stamp:?}");
-        // One that takes the window back does so once.
+        // A stamp with a zero window is used only once: it shrinks the window.
         *known = (stamp.window > 0).then_some(stamp);
         self.send_data(now, shared, &outgoing, stamp, false);
         self.on_new_sent(now, shared, &outgoing);
@@ -312,8 +298,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what leaves in the middle of a write. `env`: what it returned when the same write
-    /// paused before.
+    /// Sends what a write permits before its end. `env`: what the previous call for the same write
+    /// returned.
     pub(super) fn send_within_write(
         &mut self,
         now: Instant,
@@ -321,7 +307,7 @@ impl Connection {
         pause: Pause,
         env: Option<SendEnv>,
     ) -> Option<SendEnv> {
-        // What holds the rest is looked at again at the end of the write.
+        // What holds the rest is determined at the end of the write.
         if pause == Pause::All {
             let _ = self.send_new(now, shared);
             return None;
@@ -331,7 +317,7 @@ impl Connection {
             ..self.send_env(now)
         });
         self.renew(&mut env);
-        // The first packet behind an idle time may change the window and the rate.
+        // The first packet after an idle time may change the window and the rate.
         let is_first = self.recovery.packets_out() == 0;
         let next = self.recovery.next();
         let sent = self.send_next(now, shared, &env, None, &mut None);
@@ -352,15 +338,20 @@ impl Connection {
             let small_end = self.send.small_end();
             self.on_new_sent(now, shared, &outgoing);
             if probe == NewProbe::OfWindow && self.linux().is_some() {
-                // Nagle's algorithm does not wait for it (`tcp_write_wakeup`).
+                // A window probe does not make Nagle's algorithm wait (`tcp_write_wakeup`).
                 self.send.restore_small_end(small_end);
             }
         }
     }
 
-    /// Whether pacing and the local queue permit another packet. The connection's share of the
-    /// local queue is checked by the sending half for new data.
-    fn gate(&mut self, now: Instant, shared: &Shared, is_retransmission: bool) -> Gate {
+    /// Whether pacing and the local queue permit another packet; `Err`: which of them does not. The
+    /// connection's share of the local queue is checked by the sending half for new data.
+    fn gate(
+        &mut self,
+        now: Instant,
+        shared: &Shared,
+        is_retransmission: bool,
+    ) -> Result<(), Limit> {
         let has_room = if is_retransmission {
             self.local_queue_takes_retransmission(shared)
         } else {
@@ -368,15 +359,18 @@ impl Connection {
         };
         if !has_room {
             self.local_queue.block();
-            return Gate::Interface;
+            return Err(Limit::Interface);
         }
-        let is_spread =
-            self.pacer.is_ahead(now, shared.system.pacing_horizon) && self.recovery.is_paced();
-        if is_spread { Gate::Pacing } else { Gate::Open }
+        let is_ahead = self.pacer.is_ahead(now, shared.system.pacing_horizon);
+        if is_ahead && self.recovery.is_paced() {
+            Err(Limit::Pacing)
+        } else {
+            Ok(())
+        }
     }
 
     /// Linux `tcp_small_queue_check` (rule 6.7): about a millisecond of data may wait locally.
-    /// Twice as much where data leaves again.
+    /// Twice as much for retransmissions.
     fn local_queue_takes_retransmission(&self, shared: &Shared) -> bool {
         if self.local_queue.bytes() == 0 {
             return true;
@@ -415,7 +409,7 @@ impl Connection {
         }
     }
 
-    /// Segments that the congestion window lets go in one burst: at most half of it (Linux
+    /// Segments that the congestion window permits in one burst: at most half of it (Linux
     /// `tcp_cwnd_test`).
     pub(super) fn burst_allowance(&self) -> u32 {
         let half = (self.recovery.window().cwnd / 2).max(1);
@@ -453,7 +447,7 @@ impl Connection {
         }
     }
 
-    /// Looks again at what changes while segments leave.
+    /// Updates what changes while sending.
     fn renew(&self, env: &mut SendEnv) {
         env.progress = *self.recovery.progress();
         env.allowance = self.recovery.allowance();
@@ -516,25 +510,28 @@ impl Connection {
         self.emit(now, shared, segment, mark, not_before);
     }
 
-    /// Notes that this leaves, and returns when it is to leave.
+    /// Charges the segment to the pacer, and returns its departure time.
     fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
         let is_first = self.traffic.data_segments_out() < UNPACED_SEGMENTS;
         let rate = match self.recovery.is_paced() && !is_first {
             true => self.recovery.pacing_rate(),
             false => Rate::default(),
         };
-        // Without any rate there is nothing to pace by.
+        // Without a rate there is no pacing.
         if rate == Rate::default() {
             self.pacer.pass(now);
             return Instant::ZERO;
         }
         let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
-        self.pacer.spread(now, bytes, rate)
+        let leaves = self.pacer.spread(now, bytes, rate);
+        if self.linux().is_some() {
+            self.recovery.pace_until(self.pacer.due(Duration::ZERO));
+        }
+        leaves
     }
 
-    /// Sends a segment without data that acknowledges everything. What came in one batch is
-    /// acknowledged at once, as Linux does it after GRO: an older ACK that the driver has not taken
-    /// becomes this one.
+    /// Sends a segment without data that acknowledges everything. One batch of received packets
+    /// gets one ACK, as in Linux after GRO: an older ACK that the driver has not taken is replaced.
     pub(super) fn send_ack(&mut self, now: Instant, shared: &mut Shared) {
         let start = self.acceptable_offset();
         let is_replaceable = self.is_ack_replaceable(start);
@@ -555,8 +552,8 @@ impl Connection {
         }
     }
 
-    /// The offset of a segment without data: that of the next byte, or the edge of a window that
-    /// was taken back, behind which the peer would not take it (Linux `tcp_acceptable_seq`).
+    /// The offset of a segment without data: that of the next byte, or the edge of a shrunk window,
+    /// beyond which the peer would not accept it (Linux `tcp_acceptable_seq`).
     fn acceptable_offset(&self) -> u64 {
         let (_, next) = self.sent_range();
         let beyond = next.saturating_sub(self.window.end());
@@ -583,7 +580,7 @@ impl Connection {
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
-    /// Says that urgent data waits behind a closed window: its pointer counts only in a segment
+    /// Announces urgent data that a zero window holds back: the pointer counts only in a segment
     /// that is not old (Linux `tcp_write_wakeup`).
     pub(super) fn send_urgent_probe(&mut self, now: Instant, shared: &mut Shared) {
         let una = self.recovery.una();
@@ -594,7 +591,7 @@ impl Connection {
         }
     }
 
-    /// Resets the connection (RFC 9293 section 3.10.5). `blocks` are those of data behind a gap.
+    /// Resets the connection (RFC 9293 section 3.10.5). `blocks` report out-of-order data.
     pub(super) fn send_reset(
         &mut self,
         now: Instant,
@@ -618,7 +615,7 @@ impl Connection {
         if urgent.is_some() {
             flags |= TcpFlags::URG;
         }
-        // Made in its place: it is large.
+        // Built in place: it is large.
         Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
@@ -641,12 +638,12 @@ impl Connection {
         self.send.urgent_pointer(start, self.recovery.next())
     }
 
-    /// The stamp of what leaves now. The window in it counts as offered from here on.
+    /// The stamp of a segment that is sent now. Its window counts as offered from here on.
     #[inline]
     fn stamp(&mut self, now: Instant) -> Stamp {
         let scale = self.recv_scale();
         let offered = match self.state {
-            // That of the SYN-ACK: it grows from when the connection is established.
+            // The window of the SYN-ACK; it grows once the connection is established.
             State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
                 self.recv.current_window()
             }
@@ -660,8 +657,7 @@ impl Connection {
         }
     }
 
-    /// Writes into the header of what begins at `start` what changes with time and with what comes
-    /// in.
+    /// Writes the stamp and the sequence number of `start` into a header.
     #[inline]
     fn mark(&self, start: u64, stamp: Stamp, segment: &mut Segment) {
         segment.seq = self.iss.number(start);
@@ -674,7 +670,7 @@ impl Connection {
         }
     }
 
-    /// Blocks of data behind a gap or received twice; mostly there are none.
+    /// SACK blocks of out-of-order data and duplicates.
     #[inline]
     pub(super) fn sack_option(&self) -> Option<SackBlocks> {
         if !self.recv.has_sack_blocks() {
@@ -685,8 +681,8 @@ impl Connection {
 
     #[inline(never)]
     fn make_sack_option(&self) -> Option<SackBlocks> {
-        // Nothing of what came behind a gap is kept.
-        if self.is_forgotten() {
+        // An orphan in FIN-WAIT-2 keeps no out-of-order data.
+        if self.is_orphan_fin_wait2() {
             return None;
         }
         let blocks = self.recv.sack_blocks(self.sack_blocks_max());
@@ -706,7 +702,7 @@ impl Connection {
         }
     }
 
-    /// Hands a segment to the local queue, and notifies everything that depends on it; false if it
+    /// Hands a segment to the local queue, and updates everything that depends on it; false if it
     /// is dropped there.
     pub(super) fn emit(
         &mut self,
@@ -758,9 +754,9 @@ impl Connection {
         );
     }
 
-    /// Whether a newer one says all that a bare ACK of number `start` says: one that moves on,
-    /// without news of gaps, duplicates or congestion. Never a duplicate ACK, since the peer counts
-    /// those (RFC 5681 section 3.2).
+    /// Whether a newer ACK may replace a bare ACK with number `start`: one that advances, without
+    /// SACK blocks or ECE. Never a duplicate ACK, since the peer counts those (RFC 5681 section
+    /// 3.2).
     fn is_ack_replaceable(&self, start: u64) -> bool {
         self.recv.next() > self.last_ack_sent
             && start == self.recovery.next()

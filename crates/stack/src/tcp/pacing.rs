@@ -7,7 +7,7 @@ use base::{Instant, Rate};
 /// Spreads packets by a rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// When the next packet may leave.
+    /// When the next packet may be sent.
     next: Instant,
 }
 
@@ -18,7 +18,7 @@ impl Pacer {
         }
     }
 
-    /// The next packet may leave at once.
+    /// The next packet may be sent at once.
     pub(super) const fn start(&mut self, now: Instant) {
         self.next = now;
     }
@@ -38,8 +38,8 @@ impl Pacer {
         self.next = self.next.max(now);
     }
 
-    /// This many bytes leave at `rate`; returns when (Linux `tcp_update_skb_after_send`: time that
-    /// was not used counts up to half a packet).
+    /// Sends this many bytes at `rate`; returns the departure time (Linux
+    /// `tcp_update_skb_after_send`: unused time counts for up to half a packet).
     pub(super) fn spread(&mut self, now: Instant, bytes: u32, rate: Rate) -> Instant {
         let (mut time, _) = rate.serialize(bytes.into(), 0);
         let leaves = self.next.max(now);

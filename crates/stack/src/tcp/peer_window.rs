@@ -44,7 +44,7 @@ impl PeerWindow {
         self.bytes
     }
 
-    /// Offset behind the last byte that it lets go.
+    /// Offset after the last byte that it permits.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
@@ -70,7 +70,7 @@ impl PeerWindow {
         u32::from(segment.window) << scale
     }
 
-    /// Whether a segment offers the window that counts.
+    /// Whether a segment offers the present window.
     pub(super) fn is_same(&self, segment: &Segment) -> bool {
         self.of_segment(segment) == self.bytes
     }
@@ -118,7 +118,7 @@ mod tests {
         let update = window.update(&offering(500), 1, 1);
         assert_eq!((window.bytes(), window.end()), (2000, 2001));
         assert!(update.has_changed && update.is_largest);
-        // From the same place only a larger one, or one that is shut, is news.
+        // With the same numbers only a larger one, or zero, is news.
         let is_news = |bytes, start, ack| window.is_news(&offering(bytes), start, ack, 1);
         assert!(is_news(501, 1, 1) && is_news(0, 1, 1) && !is_news(499, 1, 1));
         assert!(is_news(499, 2, 1) && is_news(499, 0, 2) && !is_news(501, 0, 1));

@@ -1,6 +1,6 @@
-//! Header prediction of Linux: whether a segment is the one that it takes without a closer look.
+//! Header prediction of Linux: whether a segment takes its fast path.
 //!
-//! Whether there is memory for it, the receiving half knows.
+//! The receiving half knows whether there is memory for it.
 
 use base::Instant;
 use base::tcp::TcpFlags;
@@ -9,9 +9,18 @@ use super::{Connection, State};
 use crate::host::Shared;
 use crate::packet::{EcnMark, Segment};
 
+/// What the header says about taking the data of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DataHints {
+    /// It is the segment that Linux's header prediction expects.
+    pub(super) is_predicted: bool,
+    /// Its ECN mark asks for quick ACKs.
+    pub(super) wants_quick_acks: bool,
+}
+
 impl Connection {
-    /// Whether it is data alone, the next in order: Linux takes it without a look at what is to be
-    /// sent (`tcp_rcv_established`, header prediction).
+    /// Whether it is data alone, the next in order: Linux takes it without looking at unsent data
+    /// (`tcp_rcv_established`, header prediction).
     pub(super) fn is_plain(&self, segment: &Segment, start: i64) -> bool {
         self.acknowledges_nothing(segment) && self.is_predicted(segment, start)
     }
@@ -43,7 +52,7 @@ impl Connection {
                 .is_reserved(segment.payload.len(), segment.segments(), sent())
     }
 
-    /// Whether data is taken although its ACK is too old, which Linux sees only then
+    /// Whether data is taken although its ACK is too old, which Linux checks only afterwards
     /// (`tcp_rcv_established`, header prediction).
     pub(super) fn takes_despite_ack(&self, segment: &Segment, start: i64) -> bool {
         let next = self.recovery.next();
@@ -62,8 +71,12 @@ impl Connection {
         start: i64,
     ) {
         self.note_timestamp(now, segment, start);
-        let hurries = self.ecn.on_segment(segment, mark, true);
-        self.handle_data(now, shared, segment, start, (true, hurries));
+        let wants_quick_acks = self.ecn.on_segment(segment, mark, true);
+        let hints = DataHints {
+            is_predicted: true,
+            wants_quick_acks,
+        };
+        self.handle_data(now, shared, segment, start, hints);
         self.challenge(now, shared);
         self.output_after_data(now, shared);
     }

@@ -1,5 +1,5 @@
-//! Probes that keep a silent connection alive: into a closed window, and keepalives. The end of a
-//! cork belongs here too, because Linux ends it with the same timer (rule 7.5).
+//! Zero-window probes and keepalives. The end of a cork belongs here too, because Linux ends it
+//! with the same timer (rule 7.5).
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Connection, State, Timer};
 use crate::host::{Failure, Shared};
 use crate::send::NewProbe;
 
-/// The bound of probes in the other profiles; Linux has that of its timeouts.
+/// Largest probe interval of the other profiles; Linux uses that of its timeouts.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(120);
 /// Linux: a probe waits at least this long, whatever the timeout (rule 11.9).
 const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -17,8 +17,7 @@ const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Probes of both kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probes {
-    /// Unanswered ones in a row, into a shut window and keepalives alike (Linux
-    /// `icsk_probes_out`).
+    /// Unanswered probes in a row, zero-window and keepalive (Linux `icsk_probes_out`).
     unanswered: u32,
     /// Zero-window probes since a round trip was measured, or the window opened for what waits: the
     /// exponent of their interval.
@@ -36,14 +35,15 @@ impl Probes {
         self.backoff = 0;
     }
 
-    /// Unanswered ones in a row, whichever they are.
+    /// Unanswered probes of both kinds in a row.
     pub(super) const fn unanswered(&self) -> u32 {
         self.unanswered
     }
 }
 
 impl Connection {
-    /// Sets the timer for what is held while nothing is in flight: then no ACK will release it.
+    /// Sets the timer for data that is held while nothing is in flight, since no ACK will release
+    /// it.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Instant, shared: &Shared) {
         let is_silent = self.recovery.packets_out() == 0;
@@ -61,7 +61,8 @@ impl Connection {
         }
         let due = match self.held.limit() {
             Limit::PeerWindow => self.timers.due(Timer::Probe).or_else(|| {
-                // In Linux the first one waits for the timeout alone (`tcp_probe0_base`).
+                // In Linux the first one waits for one timeout, without backoff
+                // (`tcp_probe0_base`).
                 let doublings = match self.linux() {
                     Some(_) => 0,
                     None => self.probes.backoff,
@@ -78,8 +79,8 @@ impl Connection {
         self.timers.set(Timer::Probe, due);
     }
 
-    /// Probes have ended, and the next begin anew; in Linux only an ACK ends their backoff
-    /// (`tcp_ack_probe`, `tcp_ack_update_rtt`).
+    /// Probing has ended: resets the backoff. In Linux only an ACK does (`tcp_ack_probe`,
+    /// `tcp_ack_update_rtt`).
     pub(super) fn forget_probe_backoff(&mut self) {
         if self.linux().is_none() {
             self.probes.backoff = 0;
@@ -113,7 +114,7 @@ impl Connection {
         let next = self.recovery.next();
         let of_segment = next + self.unsent_bytes().min(self.mss().into());
         let head_end = self.send.first_packet_end().unwrap_or(of_segment);
-        // A FIN takes room.
+        // A FIN takes window.
         let has_fin = self.send.has_fin() && head_end == self.send.end();
         let head_end = head_end + u64::from(has_fin);
         if head_end <= self.window.end() {
@@ -131,7 +132,7 @@ impl Connection {
         if self.held.limit() != Limit::PeerWindow {
             let next = self.recovery.next();
             if self.linux().is_some() {
-                // Nothing is learned from it of how the window is used (`tcp_write_wakeup`).
+                // It does not count as use of the window (`tcp_write_wakeup`).
                 self.send_new_probe(now, shared, NewProbe::OfWindow);
             } else {
                 self.send.release_held();
@@ -166,8 +167,8 @@ impl Connection {
         self.arm_timers(now, shared);
     }
 
-    /// In Linux the data that this timer sent is no probe any more: the timeout watches over it,
-    /// and no tail-loss probe comes before (`tcp_send_probe0`).
+    /// In Linux the data that this timer sent is no longer a probe: the retransmission timer guards
+    /// it, without a tail-loss probe before (`tcp_send_probe0`).
     fn await_timeout(&mut self, now: Instant) {
         if self.linux().is_some() && self.recovery.packets_out() > 0 {
             self.probes.unanswered = 0;
@@ -178,9 +179,8 @@ impl Connection {
     }
 
     /// Whether to give up probing. A peer that answers may keep its window closed for as long as
-    /// the application waits (RFC 9293 section 3.8.6.1). One that does not answer is gone; and once
-    /// the application has closed the connection, nobody can decide to wait longer (Linux
-    /// `tcp_probe_timer`).
+    /// the application waits (RFC 9293 section 3.8.6.1). One that does not answer is gone. Once the
+    /// application has closed the connection, probing ends in any case (Linux `tcp_probe_timer`).
     fn gives_up_probing(&mut self, now: Instant) -> bool {
         let stalled = self.stall.lasts(now);
         let retries = self.retries(self.probe_interval(self.probe_backoff()));
@@ -206,11 +206,11 @@ impl Connection {
     /// The keepalive timer fired (RFC 9293 section 3.8.4; Linux `tcp_keepalive_timer`).
     pub(super) fn on_keepalive_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;
-        let Some(idle) = life.keepalive.filter(|_| !self.is_forgotten()) else {
+        let Some(idle) = life.keepalive.filter(|_| !self.is_orphan_fin_wait2()) else {
             return;
         };
         if self.recovery.packets_out() > 0 || self.unsent_bytes() > 0 {
-            // Data is on the way, whose own timers watch over the connection.
+            // Data is in flight or unsent: its timers guard the connection.
             self.timers
                 .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));
             return;

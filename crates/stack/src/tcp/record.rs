@@ -61,7 +61,7 @@ impl Connection {
         self.state.is_synchronized()
     }
 
-    /// Whether it is established and waits for somebody to accept it.
+    /// Whether it is established and waits to be accepted.
     pub(crate) const fn is_acceptable(&self) -> bool {
         self.socket.is_unaccepted() && self.state.is_synchronized()
     }
@@ -266,7 +266,7 @@ impl Connection {
         sample
     }
 
-    /// What Linux counts as bytes though nobody wrote it: SYN and FIN.
+    /// SYN and FIN, which Linux counts as bytes.
     fn numbers_beside_data(&self) -> NumbersBesideData {
         if self.linux().is_none() {
             return NumbersBesideData::default();

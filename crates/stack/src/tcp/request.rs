@@ -1,4 +1,4 @@
-//! Connections that a listener was asked for and that are not open yet (rule 9.1).
+//! Half-open connections of a listener (Linux: request sockets; rule 9.1).
 
 use base::tcp::TcpFlags;
 
@@ -7,15 +7,15 @@ use super::incoming::{Placed, Verdict};
 use crate::host::Shared;
 
 impl Connection {
-    /// What Linux looks at first in a segment for a connection that was asked for and is not open
-    /// yet (rule 9.1; `tcp_check_req`): the ACK, then whose clock is echoed. `None`: no objection.
+    /// The first checks of Linux for a segment to a half-open connection (rule 9.1;
+    /// `tcp_check_req`): the ACK, then the echoed timestamp. `None`: no objection.
     #[inline(never)]
     pub(super) fn judge_request(
         &self,
         shared: &mut Shared,
         placed: &Placed<'_>,
     ) -> Option<Verdict> {
-        if !self.is_asked() || self.linux().is_none() {
+        if !self.is_half_open() || self.linux().is_none() {
             return None;
         }
         let flags = placed.segment.flags;

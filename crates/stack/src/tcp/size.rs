@@ -1,8 +1,8 @@
 //! Size of a segment: what path, peer and application allow, less the options of this very segment.
 //! And what the connection does when that changes.
 //!
-//! The only place that says how much data a segment carries, be it new, retransmitted or a probe.
-//! What is known of the path itself is decided by [`MtuState`].
+//! The only place that decides how much data a segment carries, be it new, retransmitted or a
+//! probe. What is known of the path itself is decided by [`MtuState`].
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ const BLACK_HOLE_TIME: Duration = Duration::from_millis(2996);
 /// 40 bytes of headers per byte otherwise (Linux `tcp_min_snd_mss`).
 pub(super) const MSS_MIN: u32 = 48;
 
-/// What the longest options leave of it.
+/// Least payload beside the longest options.
 const PAYLOAD_MIN: u32 = 8;
 
 /// Payload beside the header of IPv4, whose total length has 16 bits (RFC 791 section 3.1), and the
@@ -77,8 +77,9 @@ impl SizeLimits {
     }
 
     /// Segments carry the options that were agreed ([`MtuState::add_options`]).
-    pub(super) fn add_options(&mut self, timestamps: bool) {
-        self.path.add_options(option_bytes(timestamps) as u16);
+    pub(super) fn add_options(&mut self, timestamps: bool, expected: bool) {
+        let [bytes, expected] = [timestamps, expected].map(|on| option_bytes(on) as u8);
+        self.path.add_options(bytes, expected);
     }
 
     /// A search for larger packets does not count yet ([`MtuState::defer_search`]).
@@ -140,14 +141,14 @@ impl Connection {
         payload_beside(self.whole_mss(), option_bytes(self.agreed.timestamps))
     }
 
-    /// Payload of a full segment before the peer has told its options: Linux takes off what our
-    /// own would need.
+    /// Payload of a full segment before the peer's options are known: Linux subtracts what ours
+    /// would need.
     pub(super) fn mss_before_options(&self) -> u32 {
         let timestamps = self.settings.options.timestamps && self.linux().is_some();
         payload_beside(self.whole_mss(), option_bytes(timestamps))
     }
 
-    /// Sizes of the segments and GSO packets that leave now, of new data and of retransmissions:
+    /// Sizes of the segments and GSO packets that are sent now, of new data and of retransmissions:
     /// SACK blocks reduce the room of data (rule 10.1).
     pub(super) fn segment_sizes(&self) -> SegmentSizes {
         let options = option_bytes(self.agreed.timestamps) + self.sack_option_bytes();
@@ -204,10 +205,9 @@ impl Connection {
     pub(super) fn announced_mss(&self, shared: &Shared) -> u32 {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let most = u32::from(shared.mtu).saturating_sub(headers).max(MSS_MIN);
-        self.settings
-            .options
-            .mss
-            .map_or(most, |mss| most.min(mss.into()))
+        let options = &self.settings.options;
+        let bounds = options.mss.into_iter().chain(options.advmss);
+        bounds.fold(most, |most, mss| most.min(mss.into()))
     }
 
     fn sack_option_bytes(&self) -> u32 {
@@ -274,8 +274,8 @@ impl Connection {
         if self.size.path.on_too_big(now, &report) && self.state.is_synchronized() {
             self.on_mtu_changed(now);
             match self.linux() {
-                // Nothing new leaves by it, and the clock is not looked at: what leaves has the
-                // time of what happened last (`tcp_simple_retransmit`).
+                // Only retransmissions follow, dated by the last event instead of the clock
+                // (`tcp_simple_retransmit`).
                 Some(_) => {
                     let dated = self.traffic.last_heard().max(self.recovery.latest_sent());
                     self.output_lost_dated(now, shared, dated.unwrap_or(now));
@@ -300,7 +300,8 @@ impl Connection {
         self.recovery.on_mtu_change(now, mss, longest);
     }
 
-    /// Repeated timeouts may mean that the path swallows large packets (RFC 4821 section 7.7).
+    /// Repeated timeouts may mean that the path is a black hole for large packets (RFC 4821 section
+    /// 7.7).
     pub(super) fn on_mtu_timeouts(&mut self, now: Instant) {
         if self.size.path.probe().is_some() {
             self.size.path.on_probe_unknown();
@@ -346,8 +347,8 @@ impl Connection {
         }
     }
 
-    /// `start..` is lost; returns whether it was a probe of a larger MTU and nothing else, which
-    /// says nothing about congestion (RFC 4821 section 7.6.1).
+    /// `start..` is lost; returns whether it was only a probe of a larger MTU, which is not a sign
+    /// of congestion (RFC 4821 section 7.6.1).
     pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
         let Some((first, end)) = self.size.path.probe() else {
             return false;

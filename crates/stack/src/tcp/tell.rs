@@ -1,5 +1,5 @@
-//! Reports to a trace beside packets, timers and states: what changed since it was told last. Where
-//! nobody listens, nothing is compared.
+//! Reports to a trace beside packets, timers and states: what changed since it was told last.
+//! Without a trace nothing is compared.
 
 use base::{CongestionState, Instant, Limit};
 

@@ -19,7 +19,7 @@ pub(crate) enum Timer {
     Keepalive,
     /// The application's time without progress is over (RFC 5482).
     User,
-    /// Nobody waits for the peer's FIN any more.
+    /// The wait for the peer's FIN is over.
     FinWait,
     /// The path MTU is searched again.
     Mtu,
@@ -63,7 +63,7 @@ const WATCHES: usize = 3;
 /// When each timer is due; one that is not set never is.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerTable {
-    /// Which of the timers that watch over an answer the first place is for.
+    /// Which of the timers that wait for an answer the first slot is for.
     watch: Timer,
     due: [Instant; Timer::ALL.len() - WATCHES + 1],
 }
@@ -91,7 +91,7 @@ impl TimerTable {
         };
         let (place, is_its) = self.place(timer);
         if !is_its {
-            // What leaves after a probe is watched over by recovery.
+            // The recovery timer guards what is sent after a probe.
             debug_assert!(
                 self.due[place] == Instant::MAX
                     || (self.watch, timer) == (Timer::Probe, Timer::Recovery),

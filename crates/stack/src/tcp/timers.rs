@@ -14,14 +14,14 @@ use crate::trace::TraceEvent;
 /// Retransmissions of an orphaned connection (Linux: 8 where `net.ipv4.tcp_orphan_retries` is 0).
 const ORPHAN_RETRIES: u32 = 8;
 
-/// Since when repeated timeouts or probes of a shut window have brought no progress.
+/// Since when repeated timeouts or zero-window probes have brought no progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stall {
     since: Option<Instant>,
 }
 
 impl Stall {
-    /// How long that is so; it begins now where it had not begun.
+    /// How long there was no progress; starts now if it had not started.
     pub(super) fn lasts(&mut self, now: Instant) -> Duration {
         now.since(*self.since.get_or_insert(now))
     }
@@ -103,18 +103,18 @@ impl Connection {
                     return;
                 }
                 self.timers.stop(Timer::User);
-                let is_only_shut = self.is_only_shut(now);
+                let is_zero_window_only = self.is_zero_window_only(now);
                 self.recovery.on_retransmit_timeout(now);
-                if is_only_shut {
+                if is_zero_window_only {
                     self.recovery.forgive_timeout();
-                    // The application's patience counts all the same (RFC 5482).
+                    // The user timeout counts all the same (RFC 5482).
                     if self.settings.life.user_timeout.is_none() {
                         self.stall.end();
                     }
                 }
                 self.on_mtu_timeouts(now);
                 if self.linux().is_some() {
-                    // Nor does it learn from it how the window is used (`tcp_retransmit_timer`).
+                    // Nor does it count as use of the window (`tcp_retransmit_timer`).
                     self.output_lost(now, shared);
                     debug_assert!(
                         !self.recovery.owes_timed_out() || self.is_held_back(),
@@ -127,7 +127,7 @@ impl Connection {
         self.output(now, shared);
     }
 
-    /// Whether something lets nothing leave, not even a retransmission.
+    /// Whether something holds back even retransmissions.
     fn is_held_back(&self) -> bool {
         matches!(
             self.held.limit(),
@@ -148,7 +148,7 @@ impl Connection {
         let life = &self.settings.life;
         let is_over = match (life.user_timeout, life.retries_timeout) {
             (Some(timeout), _) => stalled >= timeout,
-            (None, _) if self.is_only_shut(now) => false,
+            (None, _) if self.is_zero_window_only(now) => false,
             (None, Some(first)) => {
                 let rto_max = self.settings.recovery.rto_max;
                 stalled >= time_of_timeouts(self.retries(self.recovery.rtt().rto()), first, rto_max)
@@ -170,8 +170,8 @@ impl Connection {
     }
 
     /// How often something is retransmitted before the peer counts as gone, where the next wait is
-    /// `wait`. Where nobody is left who could decide to wait longer, Linux ends it sooner, and at
-    /// once when the wait is the largest (`tcp_orphan_retries`).
+    /// `wait`. Linux gives up orphans sooner, and at once when the wait is the largest
+    /// (`tcp_orphan_retries`).
     pub(super) fn retries(&self, wait: Duration) -> u32 {
         let life = &self.settings.life;
         match (self.socket.is_orphan(), life.retries_timeout) {
@@ -181,9 +181,9 @@ impl Connection {
         }
     }
 
-    /// The peer does not answer, or the application waits no longer.
+    /// The peer does not answer, or the user timeout is over.
     pub(super) fn give_up(&mut self, now: Instant, shared: &mut Shared) {
-        self.fail(now, shared, self.failures.of_silence());
+        self.fail(now, shared, self.failures.when_unanswered());
     }
 
     /// RFC 5482: the time without progress counts from the first timeout or zero-window probe on.
@@ -202,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// The application's patience is over, unless it has more by now.
+    /// The user timeout is over, unless it was extended.
     fn on_user_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let stalled = self.stall.lasts(now);
         let timeout = self.settings.life.user_timeout;
@@ -213,25 +213,26 @@ impl Connection {
         }
     }
 
-    /// Whether the peer took its window back and answers nevertheless: what is retransmitted then
-    /// are probes, and the connection lives as long as they are answered (Linux
+    /// Whether the peer shrank its window to zero but still answers: retransmissions are window
+    /// probes then, and the connection lives as long as they are answered (Linux
     /// `tcp_retransmit_timer`).
-    fn is_only_shut(&self, now: Instant) -> bool {
+    fn is_zero_window_only(&self, now: Instant) -> bool {
         let heard = self.traffic.last_ack_received();
         self.window.bytes() == 0
             && !self.socket.is_orphan()
             && heard.is_some_and(|at| now.since(at) <= 2 * self.settings.recovery.rto_max)
     }
 
-    /// RFC 8985 section 7.3: one segment of new data, or the last one again. Linux sends as many
-    /// new ones as the congestion window lets go, if they waited for company (`tcp_write_xmit`).
+    /// RFC 8985 section 7.3: one segment of new data, or the last one retransmitted. Linux sends as
+    /// many new ones as the congestion window permits, if they waited to be sent as one
+    /// (`tcp_write_xmit`).
     fn send_loss_probe(&mut self, now: Instant, shared: &mut Shared) {
         let segment = self.retransmit_mss();
         let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) else {
             return;
         };
         let next = self.recovery.next();
-        // New is also a FIN alone.
+        // A bare FIN is new, too.
         if self.window.end() > next {
             let segments = match self.linux() {
                 Some(_) => self.burst_allowance().max(1),
@@ -274,7 +275,7 @@ impl Connection {
         self.held.hold(now, limit, pending);
     }
 
-    /// The buffer limits nothing any more where the writer was told of room (Linux
+    /// The send buffer is no longer the limit once the writer was told of room (Linux
     /// `tcp_check_space`).
     #[inline]
     pub(super) fn hold_with_room(&mut self, now: Instant) {
@@ -305,7 +306,7 @@ impl Connection {
 /// Time from the first of `count` retransmissions to the timeout of the last one: the first timeout
 /// takes `first`, each of the others twice as long as the one before, at most `max` (Linux
 /// `tcp_model_timeout`).
-fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
+pub(super) fn time_of_timeouts(count: u32, first: Duration, max: Duration) -> Duration {
     let times = max.as_nanos() / first.as_nanos().max(1);
     let doublings = count.min(times.max(1).ilog2());
     let doubled = first.saturating_mul((2_u32 << doublings.min(30)).saturating_sub(1));

@@ -1,5 +1,5 @@
-//! Segments and bytes of a connection, as `tcp_info` counts them. Nothing but pacing and the
-//! patience with a silent peer is decided by it.
+//! Segments and bytes of a connection, as `tcp_info` counts them. They decide nothing but pacing of
+//! the first segments, and when a silent peer counts as gone.
 
 use base::{FlowSample, Instant};
 
@@ -25,7 +25,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// A segment came, welcome or not (Linux `tcp_segs_in`).
+    /// A segment came, acceptable or not (Linux `tcp_segs_in`).
     #[inline]
     pub(super) fn on_segment_received(&mut self, segment: &Segment) {
         let segments = u64::from(segment.segments());
@@ -35,17 +35,17 @@ impl Traffic {
         }
     }
 
-    /// An acknowledgment came that could be believed.
+    /// An acceptable acknowledgment came.
     pub(super) const fn on_ack_received(&mut self, now: Instant) {
         self.last_ack_received = Some(now);
     }
 
-    /// Data came that was welcome.
+    /// Acceptable data came.
     pub(super) const fn on_data_received(&mut self, now: Instant) {
         self.last_data_received = Some(now);
     }
 
-    /// `segments` with `bytes` of data leave, or a bare FIN.
+    /// `segments` with `bytes` of data are sent, or a bare FIN.
     pub(super) const fn on_data_sent(&mut self, now: Instant, segments: u64, bytes: u32) {
         if bytes > 0 {
             self.data_segments_out += segments;

@@ -27,7 +27,7 @@ pub enum WireError {
     Checksum,
     /// A fragment of a packet; nothing puts them together here.
     Fragment,
-    /// A packet that a routing header sends on to somebody else (RFC 8200 section 4.4).
+    /// A packet that a routing header forwards to another node (RFC 8200 section 4.4).
     Routed,
     /// Neither TCP nor ICMP, but this.
     Protocol(u8),
@@ -60,7 +60,7 @@ impl From<ParseError> for WireError {
 /// Reads what a TUN device with `IFF_VNET_HDR` handed over: a virtio header and a packet.
 ///
 /// # Errors
-/// Where it is no packet for TCP.
+/// If it is not a packet for TCP.
 pub fn decode_tun(bytes: &Bytes) -> Result<Packet, WireError> {
     let vnet = VirtioHeader::parse(bytes)?;
     let at = VirtioHeader::BYTES;
@@ -73,7 +73,7 @@ pub fn decode_tun(bytes: &Bytes) -> Result<Packet, WireError> {
 /// where it is. Checksums are verified unless `vnet` says that the device answers for them.
 ///
 /// # Errors
-/// Where it is no packet for TCP.
+/// If it is not a packet for TCP.
 pub fn decode(bytes: &Bytes, vnet: Option<VirtioHeader>) -> Result<Packet, WireError> {
     decode_with(bytes, vnet, |range| bytes.slice(range))
 }
@@ -82,7 +82,7 @@ pub fn decode(bytes: &Bytes, vnet: Option<VirtioHeader>) -> Result<Packet, WireE
 /// payload. It is called at most once, and only where there is payload.
 ///
 /// # Errors
-/// Where it is no packet for TCP.
+/// If it is not a packet for TCP.
 pub fn decode_with(
     bytes: &[u8],
     vnet: Option<VirtioHeader>,
@@ -166,8 +166,8 @@ fn payload_range(ip: &IpPacket<'_>, tcp: &TcpSegment<'_>) -> Range<usize> {
     tcp_at + tcp.header_bytes()..tcp_at + ip.payload().len()
 }
 
-/// Payload of each segment, 0 where it is one; a virtio header that contradicts the packet says
-/// nothing.
+/// Payload of each segment, 0 where it is one; a virtio header that contradicts the packet is
+/// ignored.
 fn gso_size(ip: &IpPacket<'_>, vnet: &VirtioHeader, payload: usize) -> u16 {
     let expected = match ip {
         IpPacket::V4(_) => GsoType::TcpV4,

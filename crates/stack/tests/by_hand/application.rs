@@ -138,7 +138,7 @@ fn a_trace_hears_all_that_it_is_promised() {
     assert_eq!(bench.host.addrs(), [HOST]);
 }
 
-/// What is told of a socket that its application has let go of is told to nobody.
+/// Events of a socket that its application has closed are not reported.
 #[test]
 fn nothing_is_told_of_a_closed_socket() {
     let (mut bench, mut peer, id) = established(&profile::linux_6_18());

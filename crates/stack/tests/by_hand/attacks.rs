@@ -38,7 +38,7 @@ pub(crate) struct Scene {
     /// The end that the attacker interferes with, or that attacks.
     pub(crate) peer: Peer,
     pub(crate) id: SocketId,
-    /// Somebody else with a connection of its own.
+    /// Another peer, with a connection of its own.
     pub(crate) honest: Honest,
     work: Arc<AtomicU64>,
     pub(crate) packets: u64,
@@ -425,8 +425,8 @@ pub(crate) const ATTACKS: &[(&str, Bound, Attack)] = &[
         // are duplicate ACKs.
         assert!(scene.sample().cwnd_pkts <= before);
     }),
-    // All that is out leaves again each time, at most. Some give up a peer that acknowledges
-    // nothing for longer than this.
+    // At most all data in flight is retransmitted each time. Some profiles give up a peer that
+    // acknowledges nothing for longer than this.
     (
         "SACKs that are taken back",
         lives(3 * 100, 8).sending(),

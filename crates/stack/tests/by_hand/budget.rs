@@ -228,7 +228,7 @@ fn closed_connections_give_way() {
         assert!(counted > 0 && own(resets, &small).is_empty());
         let left = scene.bench.host.memory_bytes();
         assert!(left + FLOOR_BYTES <= BUDGET.max_bytes, "{left} of {used}");
-        // Nobody else is touched, and there is room again.
+        // No other connection is touched, and there is room again.
         let (_, id) = scene.open(4000);
         let taken = scene.fill(id);
         assert!(taken > 0);

@@ -183,7 +183,7 @@ fn an_abort_is_told_to_whom_it_concerns() {
     check(false, true, &[RST | ACK]);
     check(true, false, &[RST | ACK]);
     check(true, true, &[]);
-    // Before the handshake is over nothing is told; whoever answers our SYN-ACK hears it then.
+    // Before the handshake is over nothing is sent; a peer that answers our SYN-ACK is told then.
     let profile = profile::linux_6_18();
     let (mut bench, _, id, _) = connecting(&profile);
     bench.host.abort(bench.now, id);

@@ -38,7 +38,7 @@ pub(crate) struct Crowd {
     pub(crate) packets: u64,
     /// Segments that the host has sent to attackers.
     pub(crate) answers: u64,
-    /// The driver takes nothing out.
+    /// The driver does not poll.
     pub(crate) is_link_down: bool,
     /// The honest peer asks nothing more.
     is_over: bool,
@@ -69,7 +69,7 @@ impl Crowd {
         BUDGET.max_bytes
     }
 
-    /// A peer that nobody was yet.
+    /// A new peer.
     pub(crate) fn stranger(&mut self) -> Peer {
         let peer = Peer::new(self.next_port);
         self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);

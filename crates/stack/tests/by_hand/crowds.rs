@@ -142,7 +142,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     row("answers of one byte, never acknowledged", 20, single_writes).sending(),
     CrowdRow {
         adapt: large_flights,
-        // All that is in flight leaves again: the local queue is full.
+        // All data in flight is retransmitted: the local queue is full.
         ..row("an MTU that shrinks byte by byte", 20, shrinking_mtu)
             .sending()
             .ahead(TXQUEUELEN)
@@ -158,7 +158,7 @@ pub(crate) const CROWDS: &[CrowdRow] = &[
     row("SYNs", 0, syns).connections(WAITING).ahead(WAITING),
     CrowdRow {
         adapt: large_flights,
-        // What is lost leaves again: the local queue is full.
+        // What is lost is retransmitted: the local queue is full.
         ..row("every second of many small segments SACKed", 4, many_sacks)
             .sending()
             .ahead(TXQUEUELEN)
@@ -354,7 +354,8 @@ fn orphans(crowd: &mut Crowd) {
     crowd.fill(4096);
     crowd.each(|crowd, _, id| crowd.bench.host.close(crowd.bench.now, id));
     crowd.pass(secs(7200), true);
-    // RFC 9293 lets a peer hold a connection for ever; whoever has closed does not wait this long.
+    // RFC 9293 lets a peer hold a connection for ever; an end that has closed does not wait this
+    // long.
     assert_eq!(crowd.bench.host.sockets().count(), 2);
 }
 
@@ -485,9 +486,9 @@ fn many_sacks(crowd: &mut Crowd) {
     }
 }
 
-/// Thousands hold unread data, which nobody takes from them, until the budget is used up but for a
-/// packet. The last one has data behind a gap, which is given up whenever others ask in vain, and
-/// sends it anew.
+/// Thousands hold unread data, which is never dropped, until the budget is used up but for a
+/// packet. The last one has out-of-order data, which is dropped whenever others lack memory, and
+/// retransmits it.
 fn starve(crowd: &mut Crowd) {
     crowd.open(9000, ordinary());
     let max = crowd.memory_max();

@@ -54,7 +54,7 @@ impl Honest {
     }
 
     /// From now on time counts by `clock`, for this many requests, and as many on a host with
-    /// `profile` that nobody attacks.
+    /// `profile` that is not attacked.
     pub(crate) fn set_clock(&mut self, clock: fn() -> u64, requests: usize, profile: &Profile) {
         let mut bench = Bench::new(profile);
         let listener = bench.listen(profile);
@@ -72,7 +72,7 @@ impl Honest {
         alone.map_or(&mut [], |(_, alone)| &mut alone.times)
     }
 
-    /// The host works for somebody else.
+    /// The host works for another peer.
     pub(crate) fn wait<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begun = (self.clock)();
         let done = work();
@@ -90,7 +90,7 @@ impl Honest {
             .handle_packet(bench.now, packet(Body::Tcp(request)));
         let read = bench.read(self.id);
         if !read.is_empty() {
-            // Where it is refused there is no answer, which is counted.
+            // A refusal gives no answer, which is counted.
             let _ = bench.write(self.id, &read);
         }
         let answer = self.await_answer(bench);

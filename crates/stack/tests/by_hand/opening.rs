@@ -65,7 +65,7 @@ fn what_a_listener_answers() {
     assert!(bench.send(closed(peer.segment(RST, b""))).is_empty());
 }
 
-/// A SYN from the very end that it is for ("LAND"), or from the loopback address of somebody else.
+/// A SYN from the very end that it is for ("LAND"), or from a foreign loopback address.
 #[test]
 fn packets_that_claim_to_be_of_the_host_are_not_answered() {
     let profile = profile::linux_6_18();
@@ -138,7 +138,7 @@ fn a_reset_gives_the_place_in_the_backlog_back() {
     assert_eq!(bench.host.sockets().count(), 1, "only the listener");
     let id = Peer::new(4002).open(&mut bench, listener, with_mss(1460));
     assert_eq!(bench.state(id), Some(TcpState::Established));
-    // Nobody accepts: as many as the backlog and one more wait, and the next SYN is not heard.
+    // Without accepts, as many as the backlog and one more wait, and the next SYN is dropped.
     for port in [4003, 4004] {
         let mut peer = Peer::new(port);
         peer.half_open(&mut bench, with_mss(1460));
@@ -177,7 +177,7 @@ fn a_cookie_stands_for_a_half_open_connection() {
     assert_eq!(bench.host.sockets().count(), 2, "nothing is kept");
     peer.take(&answer);
     peer.seq += 1;
-    // With a SYN it is no answer to a cookie, and leaves nothing behind.
+    // With a SYN it is not an answer to a cookie, and leaves no state.
     let sent = bench.send(peer.segment(SYN | ACK, b""));
     assert_eq!(flags(&sent), [RST]);
     let forged = Segment {
@@ -196,7 +196,8 @@ fn a_cookie_stands_for_a_half_open_connection() {
     assert_eq!(bench.read(id), b"x");
 }
 
-/// RFC 4987: who has sent no cookie lately believes none, and who has no room says nothing.
+/// RFC 4987: a host that has sent no cookie lately accepts none, and one without room does not
+/// answer.
 #[test]
 fn a_cookie_counts_for_a_while_and_where_there_is_room() {
     let profile = profile::linux_6_18();
@@ -381,7 +382,7 @@ fn addresses_with_a_scope_lead_to_the_same_connection() {
     assert_eq!(bench.host.sockets().count(), 3, "{listener}");
 }
 
-/// A handshake that nobody answers is counted once.
+/// A handshake without an answer is counted once.
 #[test]
 fn a_timeout_is_counted_once() {
     let (mut bench, _, id, _) = connecting(&profile::linux_6_18());
@@ -390,7 +391,7 @@ fn a_timeout_is_counted_once() {
     assert_eq!(bench.host.counters().timed_out, 1);
 }
 
-/// Nobody can be reached at an address that stands for many, or at port 0 (RFC 9293 section
+/// No peer can be reached at a multicast or broadcast address, or at port 0 (RFC 9293 section
 /// 3.9.2.1).
 #[test]
 fn odd_remotes_are_refused() {

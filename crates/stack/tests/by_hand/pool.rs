@@ -75,7 +75,7 @@ fn hung_peers_use_up_the_pool() {
     assert!(pool.refused > 0);
     let held = |owner: &PoolOwner| owner.received + owner.sent;
     assert_eq!(pool.by_owner.iter().map(held).sum::<u32>(), 32);
-    // Nobody else may write, and is told why; segments that come in are dropped.
+    // No other connection may write, and is told why; received segments are dropped.
     assert_eq!(bench.write(id, b"x"), Err(WriteError::Full));
     assert_eq!(bench.limit(id), Limit::BufferPool);
     let refused = bench.host.pool().refused;
@@ -96,7 +96,7 @@ fn hung_peers_use_up_the_pool() {
     assert_eq!(bench.drain(), []);
     assert_eq!(bench.host.counters().pool_drops, 4);
     let _ = bench.events(id);
-    // One of the hung ones answers: its buffers are free with its ACK, and whoever waits hears it.
+    // One of the hung peers answers: its ACK frees its buffers, and waiting writers are told.
     let (mut first, _) = hung.remove(0);
     first.ack += 5 * 1460;
     bench.send(first.segment(ACK, b""));
@@ -181,7 +181,7 @@ fn every_waiting_writer_is_woken() {
     assert!(bench.host.pool().free > 0);
 }
 
-/// Neither unread data nor data behind a gap is kept for whoever is gone.
+/// Neither unread nor out-of-order data is kept for a peer that is gone.
 #[test]
 fn received_data_holds_buffers_until_it_is_read() {
     let (mut bench, listener) = host(16);
@@ -206,7 +206,7 @@ fn received_data_holds_buffers_until_it_is_read() {
     );
 }
 
-/// Data behind gaps gives way to whoever needs a buffer: the peer still has it.
+/// Out-of-order data is dropped for others that need a buffer: the peer still has it.
 #[test]
 fn data_behind_gaps_does_not_stop_the_host() {
     let (mut bench, listener) = host(32);

@@ -1,5 +1,5 @@
-//! Two hosts that answer each other: whoever forges a segment to each of them must not set off a
-//! storm of ACKs (RFC 5961 section 7, RFC 9293 section 3.10.7.4).
+//! Two hosts that answer each other: a forged segment to each of them must not set off a storm of
+//! ACKs (RFC 5961 section 7, RFC 9293 section 3.10.7.4).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

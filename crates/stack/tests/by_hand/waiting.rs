@@ -1,4 +1,4 @@
-//! Shut windows and silent peers: who is asked again, how often, and for how long.
+//! Zero windows and silent peers: what is probed, how often, and for how long.
 
 use core::time::Duration;
 
@@ -139,7 +139,7 @@ fn shrink(options: SegmentOptions) {
     assert_eq!(bench.state(id), Some(TcpState::Established));
     peer.window = 65_535;
     let mut sent = bench.send(peer.segment(ACK, b""));
-    // The first byte leaves again when the timer says so, at the latest after its two minutes.
+    // The first byte is retransmitted when the timer fires, at the latest after its two minutes.
     for _ in 0..200 {
         peer.take(&sent);
         sent.extend(bench.send(peer.segment(ACK, b"")));

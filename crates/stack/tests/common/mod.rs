@@ -22,7 +22,7 @@ pub(crate) struct Pair {
     pub(crate) server: Host,
     pub(crate) forward: Link<Packet>,
     pub(crate) reverse: Link<Packet>,
-    /// What passed, where somebody listens.
+    /// What passed, if recorded.
     pub(crate) log: Option<String>,
     /// Sees every packet before its link does.
     pub(crate) watch: Option<Watch>,

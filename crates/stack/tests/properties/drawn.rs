@@ -1,4 +1,4 @@
-//! What a case is drawn from: sizes, paths, stacks, and settings, also of a living connection.
+//! What a case is drawn from: sizes, paths, stacks, and settings, also of an open connection.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ pub(crate) const CHANGES: &[Change] = &[
     },
 ];
 
-/// What programs set on a living connection.
+/// What programs set on an open connection.
 pub(crate) const KNOBS: &[(&str, &str)] = &[
     ("nodelay", "on"),
     ("nodelay", "off"),

@@ -1,7 +1,7 @@
 //! Tests whether a gain was taken from other connections to the same hosts.
 //!
-//! On a full path one connection gains what the others lose, and a change that does no more than
-//! that makes nothing better.
+//! On a full path one connection gains what the others lose; a change that only does that is not an
+//! improvement.
 
 use lab::{Measure, stats};
 
@@ -11,7 +11,7 @@ const DIFFERS_P_MAX: f64 = 0.1;
 /// Others have lost at least this share of the gain.
 const TAKEN_SHARE: f64 = 0.5;
 
-/// Why a gain is none, where others have lost it.
+/// Why a gain does not count, if others have lost it.
 pub(super) fn explains(looks: &[Vec<(f64, Measure)>; 2]) -> Option<&'static str> {
     let values = |read: fn(&Measure) -> u64| {
         let read = |(_, look): &(f64, Measure)| read(look) as f64;

@@ -11,7 +11,7 @@ const TREND_MIN: usize = 12;
 /// has a standard deviation of 8.1: counted from the median.
 const STANDARD_ERROR_RANKS: usize = 4;
 
-/// Whether a gain is what comes about if the values go on as they did in the looks `before`.
+/// Whether a gain is explained by the trend of the looks `before`.
 pub(super) fn explains(before: &[f64], gain: f64) -> bool {
     // What is a loss rises the other way around.
     let sign = if gain > 1.0 { 1.0 } else { -1.0 };
@@ -60,7 +60,7 @@ mod tests {
         check(0.035, 2.0, false);
         check(-0.035, 0.75, true);
         check(-0.035, 0.4, false);
-        // What goes the other way hides a gain, and makes none.
+        // A trend in the other direction hides a gain, and does not make one.
         check(-0.035, 1.2, false);
         assert!(!explains(&[1.0], 2.0) && !explains(&[], 2.0));
     }

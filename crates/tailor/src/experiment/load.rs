@@ -11,7 +11,7 @@ const DIFFERS_P_MAX: f64 = 0.1;
 /// A load that is lower by more than this shortens queues by itself.
 const LOWER_LOAD: f64 = 0.9;
 
-/// Why a gain is none, where the load explains it.
+/// Why a gain does not count, if the load explains it.
 pub(super) fn explains(
     objective: Objective,
     [a, b]: [Vec<Option<Offered>>; 2],

@@ -1,4 +1,4 @@
-//! The look that all begins with: as long as it takes to see what the program does.
+//! The first look of a fit: as long as it takes to see what the program does.
 
 use doctor::Track;
 
@@ -16,7 +16,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         let subject = &*self.subject;
         let wants = |track: &Track| subject.wants(track);
         let silent = timing::pause_of(&look, wants).filter(|pause| *pause > self.options.observe);
-        // Of blocks with pauses between them a look may show two, which tell nothing.
+        // A look may show only two blocks with pauses between them, which is too few.
         let between = || {
             let says = |observed: &Observed<'_>| {
                 let answers = observed.answers(wants);
@@ -39,7 +39,7 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         if let Some(time) = short {
             return self.look(time);
         }
-        // Few losses do not tell whether a queue dropped them.
+        // Few losses do not show whether a queue dropped them.
         let has_few_losses = look.observed(|observed| {
             let answers = observed.answers(wants);
             let is_told = answers.iter().any(|answered| {

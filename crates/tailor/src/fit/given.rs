@@ -1,4 +1,4 @@
-//! Trying a change that somebody names, although no diagnosis proposes it.
+//! Trying a change that the user names, although no diagnosis proposes it.
 
 use doctor::{Confidence, Objective, Proposal};
 

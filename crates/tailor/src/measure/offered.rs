@@ -36,7 +36,7 @@ pub(super) fn load(flows: &Flows<'_>) -> Option<Offered> {
     if answers >= ANSWERS_MIN {
         return Some(Offered::PerAnswer(main.bytes as f64 / answers as f64));
     }
-    // When the other end sends, nobody sees here whether it could have sent more.
+    // When the other end sends, it is not visible here whether it could have sent more.
     if is_download {
         return None;
     }

@@ -1,8 +1,7 @@
 //! What other connections to the same hosts carry meanwhile, such as those of other processes: they
 //! may share the path, and lose what the measured ones gain.
 //!
-//! They are counted and nothing else, apart from the recording: no diagnosis is made of them, and
-//! no change.
+//! They are only counted, apart from the recording: they are neither diagnosed nor changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,8 +6,8 @@ use base::{FlowSample, Instant};
 
 use super::Flows;
 
-/// A shorter silence is none: a delayed ACK takes up to 200 ms on some hosts, and no retransmission
-/// timeout of Linux is shorter (`TCP_RTO_MIN`).
+/// A shorter silence is not a stall: a delayed ACK takes up to 200 ms on some hosts, and no
+/// retransmission timeout of Linux is shorter (`TCP_RTO_MIN`).
 const STALL_MIN: Duration = Duration::from_millis(200);
 /// ... and this many round trips may pass.
 const STALL_RTTS: u32 = 2;

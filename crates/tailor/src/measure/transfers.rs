@@ -9,7 +9,7 @@ use doctor::Track;
 use super::Flows;
 use super::stalls::has_data;
 
-/// A shorter pause divides nothing, and a retransmission timeout is none.
+/// A shorter pause does not separate transfers, nor does a retransmission timeout.
 const GAP_MIN: Duration = Duration::from_millis(200);
 
 /// Median time of the transfers that began and ended while they were watched; `None` where there
@@ -26,7 +26,7 @@ pub(super) fn median(flows: &Flows<'_>) -> Option<Duration> {
 
 /// One transfer that goes on.
 struct Transfer {
-    /// `None` where nobody saw it begin.
+    /// `None` if its start was not seen.
     begin: Option<Instant>,
     end: Instant,
 }

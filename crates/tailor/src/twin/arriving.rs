@@ -11,12 +11,12 @@ use super::observables::{SAMPLES_MIN, percentile};
 use crate::arrivals::{Arrivals, LOOK_INTERVAL};
 use crate::subject::Look;
 
-/// The times over which a crest is looked for, in seconds, the shortest first.
+/// The times over which the densest train is searched, in seconds, the shortest first.
 const CREST_TIMES: [f64; 9] = [
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256,
 ];
-/// A crest is what is reached in this share of the time: more is chance, such as of packets that a
-/// host had merged.
+/// The rate of the densest train is reached in this share of the time: more is chance, such as of
+/// packets that a host had merged.
 const CREST_SHARE: f64 = 0.02;
 /// The link's rate is taken to be reached where the rates at these shares of the time differ by no
 /// more than this factor, and those over twice the time fall short by no more than the other: data
@@ -24,20 +24,20 @@ const CREST_SHARE: f64 = 0.02;
 const PLATEAU_SHARES: [f64; 2] = [0.02, 0.05];
 const PLATEAU_FACTOR: f64 = 1.055;
 const PLATEAU_LONGER: f64 = 0.92;
-/// By how many segments the rate of a train is taken too large: of all trains one sees those that
-/// came a little too densely.
+/// By how many segments the rate of a train is overestimated: the densest of all trains arrived a
+/// little too densely by chance.
 const TRAIN_EXCESS_SEGMENTS: f64 = 0.6;
 /// The rate over twice the time is that of the same train where it falls short by no more.
 const TRAIN_LONGER: f64 = 0.9;
 /// A train is seen over this share of the packets in flight at most: over more, a pause is too.
 const TRAIN_SHARE: f64 = 0.5;
-/// Fewer segments are no train.
+/// Least segments of a train.
 const CREST_SEGMENTS_MIN: f64 = 6.0;
 /// The same of segments that are acknowledged, two at a time or more.
 const CREST_ACKED_MIN: f64 = 12.0;
 /// A receiver whose segments hold this much of what arrived counts each of them.
 const COUNTED_SHARE: f64 = 0.9;
-/// Fewer pairs of samples show none.
+/// Least pairs of samples.
 const CREST_PAIRS_MIN: usize = 40;
 /// Samples of a twin are no farther apart.
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
@@ -48,21 +48,20 @@ const SWING_TIME_MIN: f64 = 0.25;
 /// Shortest round trip within which samples show arrivals.
 const SWING_RTT_MIN: f64 = 0.003;
 
-/// The rate at which data arrives where it arrives densest, over the shortest time that holds a
-/// train of packets.
+/// The highest arrival rate, over the shortest time that holds a train of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crest {
+pub struct DensestTrain {
     /// Payload per second, in bit/s.
     pub bps: f64,
     /// Over which time, in seconds.
     pub time: f64,
     /// Full segments that arrive in it.
     pub segments: f64,
-    /// Reached again and again, and never exceeded by much.
+    /// Reached repeatedly, and never exceeded by much.
     pub is_plateau: bool,
 }
 
-impl Crest {
+impl DensestTrain {
     /// The rate of the train itself, in bit/s.
     pub(super) fn rate(&self) -> f64 {
         self.bps / (1.0 + TRAIN_EXCESS_SEGMENTS / self.segments)
@@ -153,7 +152,7 @@ fn about_a_line(points: &[(f64, f64)]) -> (f64, Vec<f64>) {
 }
 
 /// See [`Observables::crest`].
-pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Option<Crest> {
+pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Option<DensestTrain> {
     let least = match is_received {
         true => CREST_SEGMENTS_MIN,
         false => CREST_ACKED_MIN,
@@ -164,7 +163,7 @@ pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Optio
         let segments = bps / 8.0 * time / mss;
         let [most, less] = PLATEAU_SHARES.map(|share| reached(&rates, share));
         let longer = reached(&rates_over(points, 2.0 * time), CREST_SHARE);
-        (segments >= least).then_some(Crest {
+        (segments >= least).then_some(DensestTrain {
             bps,
             time,
             segments,
@@ -176,7 +175,12 @@ pub(super) fn crest(points: &[(f64, f64)], mss: f64, is_received: bool) -> Optio
 
 /// `crest` over the longest time in which trains last, where fewer segments that come by chance a
 /// little too densely make it too high. `window`: segments in flight.
-pub(super) fn train(points: &[(f64, f64)], crest: Crest, window: f64, mss: f64) -> Crest {
+pub(super) fn train(
+    points: &[(f64, f64)],
+    crest: DensestTrain,
+    window: f64,
+    mss: f64,
+) -> DensestTrain {
     let longer = CREST_TIMES.into_iter().filter(|time| *time > crest.time);
     let mut train = crest;
     for time in longer {
@@ -187,7 +191,7 @@ pub(super) fn train(points: &[(f64, f64)], crest: Crest, window: f64, mss: f64) 
         if segments > TRAIN_SHARE * window || bps < TRAIN_LONGER * train.bps {
             break;
         }
-        train = Crest {
+        train = DensestTrain {
             bps,
             time,
             segments,

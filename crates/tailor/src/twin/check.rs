@@ -1,4 +1,4 @@
-//! The self-check: a twin that does not show what was seen predicts nothing.
+//! The self-check: a twin that does not reproduce the observations predicts nothing.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ const RTT_SLACK: f64 = 300e-6;
 /// The same of a response time.
 const RESPONSE_SLACK: f64 = 60e-6;
 
-/// One number at both.
+/// One number, observed and of the twin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Name of the quantity.
@@ -37,7 +37,7 @@ pub struct Compared {
 /// How far a twin agrees with what was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SelfCheck {
-    /// The numbers that both show.
+    /// The numbers that both have.
     pub compared: Vec<Compared>,
 }
 

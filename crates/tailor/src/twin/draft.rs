@@ -15,8 +15,7 @@ use super::observables::{Observables, fraction};
 use crate::simulated::{Simulated, SimulatedError};
 use crate::subject::{Look, Subject};
 
-/// Packets of a run, about: what a prediction may take is less than two seconds, of some sixty
-/// runs.
+/// Approximate packets of a run: a prediction may take less than two seconds, for some sixty runs.
 const PACKETS_MAX: f64 = 15_000.0;
 /// This many times as many in a run with a change, of which there are few.
 const CHANGE_FACTOR: f64 = 6.0;

@@ -1,4 +1,4 @@
-//! Fitting a twin: its path is varied until a look at it shows what was seen.
+//! Fitting a twin: its path is varied until it reproduces the observations.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ const QUEUE_BDPS: f64 = 1.0;
 const TIME_NOISE: f64 = 60e-6;
 /// Looks at a connection with losses differ by so much more, squared.
 const LOSS_VARIANCE: f64 = 5.0;
-/// By which two looks at one connection differ in [`Observables::swing`].
+/// How much two looks at one connection differ in [`Observables::swing`].
 const SWING_NOISE: f64 = 0.03;
 /// A response that takes so much longer than a round trip waits for a timer, and what such a timer
 /// may be late by, in seconds.
@@ -58,8 +58,7 @@ const WRITE_SIZES: [u64; 4] = [1448, 5000, 16_384, 65_536];
 /// Queue sizes tried where blocks overflow a queue: samples between them do not show its length.
 const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0, 400.0];
 /// A path is taken to be full where congestion control is the limit for this much of the time, so
-/// many packets stand in the queue, and a twin is no farther off than three units in each of three
-/// numbers.
+/// many packets stand in the queue, and a twin is at most three units off in each of three numbers.
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
@@ -179,7 +178,7 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     search.found()
 }
 
-/// From what was carried upwards.
+/// Rates from the carried one upwards.
 pub(super) fn rates(seen: &Observables) -> Vec<f64> {
     let wire = 1.0 + HEADERS_BYTES / seen.mss_bytes;
     let carried = seen.up.bps.max(seen.down.bps) * wire;
@@ -316,7 +315,7 @@ impl Search<'_> {
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
         let may_overflow = stood > STOOD_MIN_PKTS && !self.seen.is_small();
         let overflows = (self.seen.lost_share > 0.0 && may_overflow).then(|| Draft {
-            // Perhaps the queue lost them, and nothing else.
+            // Perhaps only the queue lost them.
             loss: [0.0; 2],
             queue_pkts: stood.max(2.0),
             ..draft.clone()
@@ -460,7 +459,8 @@ impl Search<'_> {
         self.prefer(rate, &best);
     }
 
-    /// A mean that is no worse than the best, which is the best by chance, comes before it.
+    /// A mean that is not significantly worse than the best, which is the best by chance, comes
+    /// before it.
     pub(super) fn prefer(&mut self, rate: f64, best: &Fitted) {
         let mut tried = self.tried.iter_mut().rev();
         let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());

@@ -38,13 +38,13 @@ const OFF_MAX: f64 = 0.1;
 /// The same of round-trip times, and of the density of trains.
 const LATE_UNIT: f64 = 0.1;
 const DENSE_UNIT: f64 = 0.1;
-/// Something else bounds a program that is so far off after so many corrections.
+/// A program that is this far off after so many corrections is bounded by something else.
 const FAR_OFF: f64 = 0.3;
 const FAR_STEPS: usize = 3;
 /// What is tried, in 1/1000 of the buffer.
 const SHARE_MIN: f64 = 10.0;
 const SHARE_MAX: f64 = 100_000.0;
-/// How many runs it takes, about.
+/// Approximate number of runs.
 const RUNS: f64 = 60.0;
 
 impl Search<'_> {

@@ -5,7 +5,7 @@ use doctor::{Recording, Track};
 use lab::{End, Settings, Workload, WriteMethod};
 
 use super::observables::{Observables, Pair};
-use super::{CannotKnow, Tweak};
+use super::{NoPrediction, Tweak};
 use crate::subject::Look;
 
 /// Settings not taken over: they are reported for single sockets by samples, or concern knowledge
@@ -102,12 +102,12 @@ pub(super) fn shows_in_packets(knob: &Knob) -> bool {
 }
 
 /// The end at which a change is made.
-pub(super) fn end_of(look: &Look, here: End, target: &Target) -> Result<End, CannotKnow> {
+pub(super) fn end_of(look: &Look, here: End, target: &Target) -> Result<End, NoPrediction> {
     let there = look.there.as_ref().map(|(_, netns)| netns);
     match target.netns() {
         netns if *netns == look.netns => Ok(here),
         netns if Some(netns) == there => Ok(here.other()),
-        _ => Err(CannotKnow::FarEnd),
+        _ => Err(NoPrediction::FarEnd),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Observables of one service, which a twin has to reproduce: computed alike of a real look and of
-//! one at a twin, so that what the sensors do to a number they do to both.
+//! Observables of one service, which a twin has to reproduce: computed in the same way from a real
+//! look and from one at a twin, so that errors of the sensors are in both.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use base::{FlowSample, Fraction, Limit};
 use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
-use super::arriving::{Crest, arrivals, crest, interval, swing, train};
+use super::arriving::{DensestTrain, arrivals, crest, interval, swing, train};
 use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
@@ -88,9 +88,9 @@ pub struct Observables {
     /// Segments in flight most of the time when there are many.
     pub window_pkts: Option<f64>,
     /// How densely data arrives at most.
-    pub crest: Option<Crest>,
+    pub crest: Option<DensestTrain>,
     /// The same over as long a time as trains last.
-    pub train: Option<Crest>,
+    pub train: Option<DensestTrain>,
     /// The fastest that BBR sent, in bit/s of payload: no train is denser. `None` of another
     /// congestion control.
     pub bbr_pace_bps: Option<f64>,
@@ -111,7 +111,7 @@ pub struct Observables {
     pub buffer_bytes: Option<u64>,
     /// Share of the time in which congestion control was.
     pub congestion_share: Option<f64>,
-    /// Share of the busy time in which the window of the receiver was shut.
+    /// Share of the busy time in which the receiver's window was zero.
     pub window_shut_share: Option<f64>,
     /// Share of the samples in which data that the receiver's program has not taken waits.
     pub unread_share: Option<f64>,
@@ -288,7 +288,7 @@ impl Observables {
 
     /// Whether trains are as dense as BBR sends them: behind a link it probes with a quarter more
     /// than arrives.
-    pub(super) fn is_pace(&self, train: Crest) -> bool {
+    pub(super) fn is_pace(&self, train: DensestTrain) -> bool {
         self.bbr_pace_bps
             .is_some_and(|pace| train.rate() >= BBR_PACE_SHARE * pace)
     }
@@ -300,7 +300,7 @@ impl Observables {
             .is_some_and(|crest| crest.is_plateau && crest.rate() < EVEN_FACTOR * self.mean_bps())
     }
 
-    /// Lower bound of the path's rate in bit/s of payload: the rate seen over a short train.
+    /// Lower bound of the bottleneck rate in bit/s of payload: the rate seen over a short train.
     #[must_use]
     pub fn at_least_bps(&self) -> f64 {
         let crest = self.crest.filter(|crest| crest.is_plateau);
@@ -609,7 +609,8 @@ fn held(track: &Track) -> Option<f64> {
 fn transport_share(shares: Shares, sender: Option<&Track>) -> f64 {
     let send_buffer = shares.get(Limit::SendBuffer);
     let is_held = send_buffer >= FULL_BUFFER_SHARE || sender.is_some_and(fills_buffer);
-    // What Nagle's algorithm holds of a stream whose send buffer is full, its program has written.
+    // If the send buffer is full, the program has written more: Nagle's algorithm only holds the
+    // end of it.
     let held = match is_held {
         true => shares.get(Limit::Nagle),
         false => 0.0,

@@ -9,7 +9,7 @@ use std::thread;
 pub(super) fn each<T: Sync, R: Send>(items: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicUsize::new(0);
-    // Runs differ in length: whoever is ready takes the next.
+    // Runs differ in length: a thread that is ready takes the next.
     let some = || {
         let taken = iter::from_fn(|| {
             let at = next.fetch_add(1, Ordering::Relaxed);

@@ -234,7 +234,7 @@ fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
         let told = twin.predict(tweaks, Objective::Goodput, (on_new, TIMING));
         let (known, _) = Twin::given(&trial, TIMING).expect("a trial");
         let known = known.predict(tweaks, Objective::Goodput, (on_new, TIMING));
-        let bps = |prediction: Result<Prediction, CannotKnow>| {
+        let bps = |prediction: Result<Prediction, NoPrediction>| {
             let prediction = prediction.unwrap_or_else(|why| panic!("{held}: {why}"));
             prediction.goodput_bps.expect("a stream").value
         };
@@ -294,7 +294,7 @@ fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
     let twin = Twin::of(&look, place(&look)).expect("enough was seen");
     let autotuning = [tweak(End::Server, "net.ipv4.tcp_moderate_rcvbuf", "on")];
     let refused = twin.predict(&autotuning, Objective::Goodput, (true, TIMING));
-    let Err(CannotKnow::PathRate { at_least_bps }) = refused else {
+    let Err(NoPrediction::PathRate { at_least_bps }) = refused else {
         panic!("{refused:?}");
     };
     let carried = look.measure.goodput_bps as f64;
@@ -312,7 +312,7 @@ fn a_far_end_that_lies_is_found_out() {
     let nodelay = [tweak(End::Client, "nodelay", "on")];
     let refused = twin.predict(&nodelay, Objective::Response, (false, TIMING));
     assert!(
-        matches!(refused, Err(CannotKnow::SelfCheck(_))),
+        matches!(refused, Err(NoPrediction::SelfCheck(_))),
         "{refused:?}"
     );
 }
@@ -324,12 +324,12 @@ fn what_acts_at_an_end_that_was_not_seen_is_not_predicted() {
     let twin = Twin::of(&look, place(&look)).expect("enough was seen");
     let far = [tweak(End::Server, "route.quickack", "on")];
     let refused = twin.predict(&far, Objective::Response, (true, TIMING));
-    assert_eq!(refused.err(), Some(CannotKnow::FarEnd));
+    assert_eq!(refused.err(), Some(NoPrediction::FarEnd));
     let queue = [tweak(End::Client, "link.txqueuelen", "1000p")];
     let refused = twin.predict(&queue, Objective::LocalDrops, (false, TIMING));
     assert_eq!(
         refused.err(),
-        Some(CannotKnow::Knob("link.txqueuelen".into()))
+        Some(NoPrediction::Knob("link.txqueuelen".into()))
     );
 }
 
@@ -337,7 +337,7 @@ fn what_acts_at_an_end_that_was_not_seen_is_not_predicted() {
 fn nothing_is_made_of_a_connection_that_carries_nothing() {
     let look = look_at("path-dead");
     let refused = Twin::of(&look, place(&look)).map(|twin| twin.self_check().clone());
-    assert_eq!(refused.err(), Some(CannotKnow::Silent));
+    assert_eq!(refused.err(), Some(NoPrediction::Silent));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{Bytes, Rate};
 use lab::{Amount, Direction, End, Quotes, Records, Workload, WriteMethod};
 
-use super::CannotKnow;
+use super::NoPrediction;
 use super::observables::{Observables, Pair, TRANSPORT_SHARE, UNREAD_SHARE};
 
 /// Until it is stopped.
@@ -28,9 +28,9 @@ const BURST_BYTES_MIN: f64 = 10_000.0;
 const STALLED: f64 = 0.035;
 
 /// The traffic that `seen` shows.
-pub(super) fn workload(seen: &Observables, main: &Pair<'_>) -> Result<Workload, CannotKnow> {
+pub(super) fn workload(seen: &Observables, main: &Pair<'_>) -> Result<Workload, NoPrediction> {
     if seen.main().bps < 1.0 {
-        return Err(CannotKnow::Silent);
+        return Err(NoPrediction::Silent);
     }
     if seen.short_connections > 1 && seen.short_connections > seen.connections {
         return short_connections(seen);
@@ -43,7 +43,7 @@ pub(super) fn workload(seen: &Observables, main: &Pair<'_>) -> Result<Workload, 
     }
     let operations = operations_per_s(seen);
     if operations <= 0.0 {
-        return Err(CannotKnow::Traffic);
+        return Err(NoPrediction::Traffic);
     }
     Ok(exchanges(seen, main, operations))
 }
@@ -115,7 +115,7 @@ fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
     let request = bytes(seen.up.bps, operations);
     let response = bytes(seen.down.bps, operations);
     let period = f64::from(flows(seen)) / operations;
-    // Where no program told, the time in which the sender had nothing out is the pause.
+    // If the program did not say, the time in which the sender had nothing in flight is the pause.
     let spent = seen.response().or_else(|| Some(period * seen.busy_share?));
     let idle = period - spent.unwrap_or(period);
     if idle > PAUSE_SHARE * period && request.0 as f64 > BURST_BYTES_MIN {
@@ -156,14 +156,14 @@ fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
 }
 
 /// A connection for each exchange.
-fn short_connections(seen: &Observables) -> Result<Workload, CannotKnow> {
+fn short_connections(seen: &Observables) -> Result<Workload, NoPrediction> {
     let connections = seen.short_connections as f64 / seen.span.as_secs_f64();
     let per_s = seen.measure.operations_per_s.filter(|count| *count > 0.0);
     let per_s = per_s.unwrap_or(connections);
     let request = bytes(seen.up.bps, per_s);
     let response = bytes(seen.down.bps, per_s);
     let Some(spent) = seen.response() else {
-        return Err(CannotKnow::Traffic);
+        return Err(NoPrediction::Traffic);
     };
     let idle = 1.0 / per_s - spent;
     if request.0 as f64 > BURST_BYTES_MIN {

@@ -1,4 +1,4 @@
-//! Another program with its small writes joined.
+//! Runs another program with its small writes joined.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -19,10 +19,10 @@ use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::progress::Progress;
-use crate::subject::host::Errand;
+use crate::subject::host::RunParameters;
 
-/// How long the rate is measured where nobody gives it, and with how many connections: one alone
-/// may be held back by the very limits in question.
+/// How long the rate is measured if it is not given, and with how many connections: one alone may
+/// be held back by the very limits in question.
 const RATE_TIME: Duration = Duration::from_secs(3);
 const RATE_CONNECTIONS: &str = "4";
 /// IEEE 802.3.
@@ -155,22 +155,23 @@ fn demand(rate: Rate, rtt: Duration, mtu: Bytes) -> Result<Demand, Problem> {
 /// of ours fills the queues.
 fn measured(host: &str, args: &Args, output: &Output) -> anyhow::Result<Known> {
     let flags = ["-P".to_owned(), RATE_CONNECTIONS.to_owned()];
-    let errand = Traffic::parse(host, &flags)?.errand(args.key_file.as_deref(), RATE_TIME)?;
-    let remote = errand.address.ip();
+    let parameters =
+        Traffic::parse(host, &flags)?.run_parameters(args.key_file.as_deref(), RATE_TIME)?;
+    let remote = parameters.address.ip();
     let link = linux::interface_to(remote)?;
     let seen = linux::seen_path_to(remote)?;
     let (rtt, rtt_from) = match (args.rtt, seen) {
         (Some(rtt), _) => (rtt, Origin::Given),
         (None, Some(seen)) => (seen.rtt, Origin::Connections(seen.connections)),
         (None, None) => {
-            let probed = linux::probe_path_to(errand.address, errand.answer_timeout)
+            let probed = linux::probe_path_to(parameters.address, parameters.answer_timeout)
                 .map_err(|error| unreachable_port(&error, host))?;
             (probed.rtt, Origin::Handshakes(probed.connections))
         }
     };
     let (rate, rate_from) = match args.rate {
         Some(rate) => (rate, Origin::Given),
-        None => (measure_rate(&errand, output)?, Origin::Transfer),
+        None => (measure_rate(&parameters, output)?, Origin::Transfer),
     };
     // Loopback has one byte more than a packet can have.
     let of_link = Bytes(u64::from(link.mtu_bytes).min(u16::MAX.into()));
@@ -192,10 +193,13 @@ fn unreachable_port(error: &linux::Error, host: &str) -> Problem {
 }
 
 /// Measures the rate of several connections together towards a host that runs `serve`.
-fn measure_rate(errand: &Errand, output: &Output) -> anyhow::Result<Rate> {
+fn measure_rate(parameters: &RunParameters, output: &Output) -> anyhow::Result<Rate> {
     let _spinner = Progress::spinner(output, "measuring the rate");
-    let connected =
-        BenchClient::connect(errand.address, errand.key.as_ref(), errand.answer_timeout);
+    let connected = BenchClient::connect(
+        parameters.address,
+        parameters.key.as_ref(),
+        parameters.answer_timeout,
+    );
     let mut client = connected.map_err(|error| {
         Problem::failed(format!("the rate cannot be measured: {error}"))
             .hint("Run `tcptailor serve` there, or give --rate.")
@@ -203,11 +207,11 @@ fn measure_rate(errand: &Errand, output: &Output) -> anyhow::Result<Rate> {
     let session = Arc::new(Session::new());
     let stopped = Arc::clone(&session);
     let _guard = interrupt::on_stop(move || stopped.stop());
-    let outcome = client.run(&errand.client, &errand.server, &session, &|_, _| {})?;
+    let outcome = client.run(&parameters.client, &parameters.server, &session, &|_, _| {})?;
     if interrupt::stopped() {
         return Err(Problem::interrupted("interrupted before the rate was measured").into());
     }
-    let goodput = outcome.goodput_bps(&errand.client.workload);
+    let goodput = outcome.goodput_bps(&parameters.client.workload);
     Ok(Rate::from_bits_per_second(goodput))
 }
 

@@ -26,7 +26,7 @@ use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::progress::Progress;
-use crate::subject::host::Errand;
+use crate::subject::host::RunParameters;
 
 /// Time within which a host must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const COMPARED_TIME: Duration = Duration::from_secs(2);
 const SINGLE_TIME: Duration = Duration::from_secs(10);
 /// A run that was cut shorter than this tells too little.
 const PARTIAL_MIN_S: f64 = 1.0;
-/// Time from line to line where nobody says otherwise.
+/// Default interval between lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// Variants that one command may compare.
 const VARIANTS_MAX: usize = 64;
@@ -173,11 +173,11 @@ impl Traffic {
     }
 
     /// A run that another command stops when it has seen enough, after `time` at the latest.
-    pub(crate) fn errand(
+    pub(crate) fn run_parameters(
         &self,
         key_file: Option<&std::path::Path>,
         time: Duration,
-    ) -> anyhow::Result<Errand> {
+    ) -> anyhow::Result<RunParameters> {
         let ends = self.args.setup.ends(INTERVAL, time)?;
         let address = resolve(&self.args)?.into_iter().next().ok_or_else(|| {
             Problem::usage(format!(
@@ -185,7 +185,7 @@ impl Traffic {
                 self.args.host
             ))
         })?;
-        Ok(Errand {
+        Ok(RunParameters {
             address,
             key: super::serve::read_key(key_file)?,
             answer_timeout: ANSWER_TIMEOUT,
@@ -276,7 +276,7 @@ fn tell(args: &Args, document: &Document, output: &Output) -> anyhow::Result<()>
         };
         format!("{gap}{}", report::render(document))
     });
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         let command = super::diagnose::command_words(true);
         output::write_page(path, &page::render(document, &command))?;
@@ -385,7 +385,7 @@ fn connect(args: &Args, key: Option<&Key>) -> anyhow::Result<BenchClient> {
     })
 }
 
-/// Nobody listens there. On this machine it can be seen who listens elsewhere.
+/// There is no listener. On this machine, listeners on other ports can be seen.
 fn not_there(remote: SocketAddr) -> Problem {
     let listening = || {
         let listeners = linux::SockDiag::open().and_then(|mut diag| diag.listeners());

@@ -26,15 +26,15 @@ use crate::subject::host::HostSubject;
 use crate::subject::path::{self, EngineChoice, PathReport};
 use crate::subject::process::ProcessSubject;
 
-/// How long a running program is looked at where nobody says otherwise.
+/// How long a running program is observed by default.
 const OBSERVE: Duration = Duration::from_secs(4);
 /// How long each look of an experiment lasts, at least.
 const SLICE: Duration = Duration::from_secs(1);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// How long an experiment may take where nobody says otherwise, and how much longer where a gain is
-/// close to significant by then.
+/// How long an experiment may take by default, and how much longer where a gain is close to
+/// significant by then.
 const MAX_TIME: Duration = Duration::from_secs(180);
 const EXTRA_TIME: Duration = Duration::from_secs(180);
 /// The last look of an experiment, and the waits before it, may end this long after its bound.
@@ -239,13 +239,13 @@ fn fit_host(host: &str, args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let options = args.options();
     // It is stopped before, or started again for each look.
     let time = (options.bound + options.extra + options.observe + SETTLE) * 2;
-    let errand = traffic.errand(args.key_file.as_deref(), time)?;
+    let parameters = traffic.run_parameters(args.key_file.as_deref(), time)?;
     output.line(format!(
         "host      {}\ntraffic   {}",
-        errand.address,
+        parameters.address,
         traffic.kind()
     ))?;
-    let mut subject = HostSubject::start(errand, lease(&options), output)?;
+    let mut subject = HostSubject::start(parameters, lease(&options), output)?;
     subject.wait(SETTLE)?;
     let (fitting, mut heard) = fit_and_tell(&mut subject, &options, output, true)?;
     drop(subject);
@@ -352,7 +352,7 @@ fn finish(
             true => output.report("fit", document, String::new),
             false => Ok(()),
         });
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         let command = super::diagnose::command_words(true);
         output::write_page(path, &page::render(document, heard, &command))?;

@@ -1,4 +1,5 @@
-//! The process that undoes what another one could not decide on any more.
+//! The guard: a process that rolls back the unconfirmed changes of one that died, hangs, or left
+//! them on trial.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ fn start_for(directory: &Path, outlives: bool) -> anyhow::Result<Guard> {
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0("tcptailor").arg("guard").arg(directory);
     if outlives {
-        // Whoever waits for the end of this output waits for this process alone.
+        // A reader that waits for the end of this output waits for this process alone.
         command.stderr(Stdio::null());
     }
     Ok(Guard::start(&mut command)?)

@@ -31,8 +31,8 @@ use crate::exit::Exit;
 use crate::output::Output;
 
 /// Gets the permissions that a lab path needs and an ordinary user does not have, in a user
-/// namespace, where that is allowed. Where it is not, whoever lays a path says what is missing:
-/// first comes what the user typed. To be called while the program has one thread only.
+/// namespace, where that is allowed. Where it is not, setting up the path reports what is missing:
+/// mistakes in what the user typed come first. To be called while the program has one thread only.
 pub(crate) fn prepare(command: &Command) {
     let lays_path = match command {
         Command::Fit(args) => args.lays_path(),

@@ -11,14 +11,14 @@ use base::{KnobValue, Rate};
 use doctor::{Place, Services, Track};
 use serde::Serialize;
 use tailor::{
-    CannotKnow, Foretold, Look, PredictionRow, Predictions, Subject, Timing, Tries, Twin,
+    Forecast, Look, NoPrediction, PredictionRow, Predictions, Subject, Timing, Tries, Twin,
 };
 
 use crate::exit::{Exit, Problem};
 use crate::output::Output;
 use crate::subject::process::ProcessSubject;
 
-/// How long a running program is looked at where nobody says otherwise.
+/// How long a running program is observed by default.
 const OBSERVE: Duration = Duration::from_secs(4);
 /// Time that a change or a new connection gets to show its effect.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -87,7 +87,7 @@ struct Subjects {
     name: String,
     look: Option<Look>,
     place: Option<Place>,
-    twin: Result<Twin, CannotKnow>,
+    twin: Result<Twin, NoPrediction>,
     timing: Timing,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Err(Problem::usage(format!("-t {shown}: the range is 1s to 600s")).into());
     }
     args.path.check(args.rate_is_given())?;
-    // What was typed wrongly is told before anybody waits.
+    // Mistakes in arguments are reported before any wait.
     let tries = Tries {
         near: parse_all("--try", &args.tries)?,
         far: parse_all("--try-far", &args.try_far)?,
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         cannot_know,
         ..
     } = &document.answer;
-    let is_known = |row: &PredictionRow| matches!(row.foretold, Foretold::Known(_));
+    let is_known = |row: &PredictionRow| matches!(row.forecast, Forecast::Known(_));
     let exit = match predictions.iter().any(is_known) {
         true => Exit::Done,
         // Without a change to try there is nothing to predict, and that is an answer.
@@ -169,7 +169,7 @@ fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {
         }
         (None, None) => return given_subject(args, timing),
     };
-    let twin = place.ok_or(CannotKnow::NoConnection);
+    let twin = place.ok_or(NoPrediction::NoConnection);
     let twin = twin.and_then(|place| Twin::of(&look, place));
     Ok(Subjects {
         name,

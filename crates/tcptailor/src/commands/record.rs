@@ -1,7 +1,7 @@
 //! Records samples into a file that `diagnose` judges again: for bug reports, for later, for tests.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use linux::NetnsHandle;
 use serde::Serialize;
 
 use super::watching::{self, Watching};
-use crate::exit::Exit;
+use crate::exit::{Exit, Problem};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Record connections to a file, to diagnose them later.
 ///
@@ -58,7 +58,7 @@ struct Saved {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    crate::output::check_writable(&args.output)?;
+    check(&args.output)?;
     let filter = args.watching.filter()?;
     let netns = args.watching.netns();
     let handle = NetnsHandle::open(&netns)?;
@@ -117,17 +117,51 @@ pub(crate) fn keep_wanted(recording: &mut Recording, wanted: impl Fn(&Track) -> 
     recording.flows.retain(|track| is_kept(track.key));
 }
 
-/// Into a file beside it first, so that nothing half written stands there.
+/// Refuses a place for a recording, before anybody has waited for it.
+///
+/// # Errors
+/// Where nothing can be written, and a symbolic link to a file, which would be replaced.
+pub(crate) fn check(path: &Path) -> Result<(), Problem> {
+    output::check_writable(path)?;
+    output::check_no_link(path)
+}
+
+/// Into a file beside it first, so that nothing half written stands there; into a device or a pipe
+/// as it comes.
 pub(crate) fn save(recording: &Recording, netns: &base::Netns, path: &Path) -> anyhow::Result<u64> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let scratch = tempfile::NamedTempFile::new_in(folder)?;
-    let mut packed = GzEncoder::new(BufWriter::new(scratch.as_file()), Compression::best());
-    file::write(recording, netns, &mut packed)?;
-    packed.finish()?.flush()?;
-    let bytes = File::metadata(scratch.as_file())?.len();
+    if output::is_device(path) {
+        return pack(recording, netns, &output::open_device(path)?);
+    }
+    check(path)?;
+    let scratch = tempfile::NamedTempFile::new_in(output::folder_of(path))?;
+    let bytes = pack(recording, netns, scratch.as_file())?;
     scratch.persist(path)?;
     Ok(bytes)
+}
+
+/// Writes it as it is kept; how many bytes that are.
+fn pack(recording: &Recording, netns: &base::Netns, to: &File) -> anyhow::Result<u64> {
+    let counted = Counted { to, bytes: 0 };
+    let mut packed = GzEncoder::new(BufWriter::new(counted), Compression::best());
+    file::write(recording, netns, &mut packed)?;
+    let counted = packed.finish()?.into_inner();
+    Ok(counted.map_err(|error| error.into_error())?.bytes)
+}
+
+/// How much was written: a pipe does not say.
+struct Counted<'f> {
+    to: &'f File,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }

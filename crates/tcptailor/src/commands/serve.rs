@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let stopper = serve.stopper();
     let _guard = interrupt::on_stop(move || stopper.stop());
     serve.run(args.one_off, &|event| {
-        // A reader of the log that left is no reason to end the service.
+        // The service continues if the reader of the log is gone.
         let _ = output.line(line_of(&event));
     })?;
     Ok(if interrupt::stopped() {
@@ -168,13 +168,16 @@ fn secret(args: &Args) -> anyhow::Result<Secret> {
         && !path.exists()
     {
         let key = Key::random()?;
-        // Not through a link, and for nobody else to read.
+        // Not through a link, and only readable by the owner.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        let written = options
-            .open(path)
-            .and_then(|mut file: File| file.write_all(format!("{key}\n").as_bytes()));
-        written.with_context(|| format!("writing the key file {}", path.display()))?;
+        let writing = || format!("writing the key file {}", path.display());
+        let mut file: File = options.open(path).with_context(writing)?;
+        if let Err(error) = file.write_all(format!("{key}\n").as_bytes()) {
+            // On a full disk: half a key would be refused by the next start.
+            let _ = std::fs::remove_file(path);
+            return Err(error).with_context(writing);
+        }
         return Ok(Secret::Made(key));
     }
     if args.no_key {
@@ -267,9 +270,9 @@ pub(crate) fn read_key(file: Option<&Path>) -> anyhow::Result<Option<Key>> {
     let text = match file {
         Some(path) => Some(output::read_text(path, KEY_BYTES_MAX)?),
         // Empty is as unset, for scripts.
-        None => std::env::var(KEY_VARIABLE)
-            .ok()
-            .filter(|text| !text.is_empty()),
+        None => std::env::var_os(KEY_VARIABLE)
+            .filter(|text| !text.is_empty())
+            .map(|text| text.to_string_lossy().into_owned()),
     };
     let key = text.map(|text| text.parse()).transpose();
     Ok(key.map_err(|what: String| {

@@ -90,7 +90,7 @@ pub(crate) struct Watched {
 }
 
 impl Watching {
-    /// Checks what was typed, before anybody waits.
+    /// Checks what was typed, before any wait.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         check_times(self.time(), self.interval)?;
         self.watched.filter()
@@ -108,7 +108,7 @@ impl Watching {
 }
 
 impl Watched {
-    /// Checks what was typed, before anybody waits.
+    /// Checks what was typed, before any wait.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         let filter = parse_filter(&self.filter, self.pid)?;
         filter.fixed_pid().map_or(Ok(()), check_may_see)?;

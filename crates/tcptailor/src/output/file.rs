@@ -1,28 +1,88 @@
-//! Files that the user names. Of one that is read no more is taken than it may have; one that is
-//! written leaves a file of somebody else alone.
+//! Files that the user names. Of one that is read no more is taken than it may have; writing leaves
+//! foreign files alone.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
+use base::Instant;
 
+use super::visible;
 use crate::exit::Problem;
+use crate::interrupt;
 
 /// The mark of ours stands within this many bytes.
 const MARK_WITHIN: u64 = 4096;
+/// How long a request to stop may go unseen.
+const STOP_CHECK: Duration = Duration::from_millis(200);
+/// What a pipe waits for is told after this time.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// A file that ends when the program is to end, also while nothing comes from a pipe.
+pub(crate) struct UntilStopped(pub(crate) File);
+
+impl UntilStopped {
+    /// Opens it, a named pipe too, without waiting for what will be written to that.
+    ///
+    /// # Errors
+    /// Where it cannot be opened.
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
+        linux::open_to_read(path).map(Self)
+    }
+}
+
+impl Read for UntilStopped {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while !interrupt::stopped() {
+            if linux::wait_readable(&self.0, STOP_CHECK) {
+                return self.0.read(buffer);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// A file of which nothing is left out when the program is to end, unless a pipe is waited for.
+struct Patient {
+    file: File,
+    has_given_up: bool,
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while !linux::wait_readable(&self.file, STOP_CHECK) {
+            if interrupt::stopped() {
+                self.has_given_up = true;
+                return Ok(0);
+            }
+        }
+        self.file.read(buffer)
+    }
+}
 
 /// The text of a file of at most this many bytes.
 ///
 /// # Errors
-/// Where it cannot be read, is longer, or is not text.
+/// Where it cannot be read, is longer, or is not text; where a pipe is waited for and the program
+/// is to end.
 pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, Problem> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
-        .map_err(|error| Problem::file(path, &error))?;
+    let failed = |error: &std::io::Error| Problem::file(path, error);
+    let mut file = Patient {
+        file: linux::open_to_read(path).map_err(|error| failed(&error))?,
+        has_given_up: false,
+    };
+    let read = (&mut file).take(bytes_max + 1).read_to_end(&mut bytes);
+    read.map_err(|error| failed(&error))?;
     let shown = path.display();
+    if file.has_given_up {
+        return Err(Problem::interrupted(format!(
+            "interrupted while reading {shown}"
+        )));
+    }
     if bytes.len() as u64 > bytes_max {
         return Err(Problem::usage(format!(
             "{shown}: more than {bytes_max} bytes"
@@ -31,8 +91,8 @@ pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, Problem> 
     String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{shown}: not text")))
 }
 
-/// Refuses a place that cannot be written, before anybody has waited for the result. Devices and
-/// pipes are not tried.
+/// Rejects a path that cannot be written, before the wait for the result. Devices and pipes are not
+/// tried.
 ///
 /// # Errors
 /// A directory, one that is not there, or a missing permission.
@@ -72,19 +132,29 @@ pub(crate) fn write_result(path: &Path, text: &str, mark: &str) -> anyhow::Resul
         .with_context(|| format!("writing {shown}"))
 }
 
+/// Writes into a file, or into a device or a pipe, whatever was in it.
+///
+/// # Errors
+/// Where it cannot be written.
+pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    let written = match is_device(path) {
+        true => open_device(path).and_then(|mut device| device.write_all(text.as_bytes())),
+        false => fs::write(path, text),
+    };
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
 /// Whether a file may be replaced by a result: it is not there, empty, a device, or holds `mark`.
 ///
 /// # Errors
 /// What is wrong with it, for people.
 fn check_replaceable(path: &Path, mark: &str) -> Result<(), String> {
-    let Ok(meta) = std::fs::metadata(path) else {
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).is_ok_and(|meta| meta.is_file()) {
         return Ok(());
-    };
-    // One that cannot be read is not looked at; whether it can be written is another question.
-    match File::open(path) {
-        Ok(file) if meta.is_file() => check_mark(&file, path, mark),
-        _ => Ok(()),
     }
+    // One that cannot be read is not looked at; whether it can be written is another question.
+    File::open(path).map_or(Ok(()), |file| check_mark(&file, path, mark))
 }
 
 /// The same of a regular file that is open.
@@ -105,24 +175,11 @@ fn check_mark(file: &File, path: &Path, mark: &str) -> Result<(), String> {
 pub(crate) fn open_result(path: &Path, is_ours: &dyn Fn(&[u8]) -> bool) -> anyhow::Result<File> {
     let shown = path.display();
     let writing = || format!("writing {shown}");
-    let target = std::fs::metadata(path).ok();
-    if target
-        .as_ref()
-        .is_some_and(|target| !target.is_file() && !target.is_dir())
-    {
-        // A device or a pipe, such as /dev/stdout.
-        return OpenOptions::new()
-            .write(true)
-            .open(path)
-            .with_context(writing);
+    if is_device(path) {
+        return open_device(path).with_context(writing);
     }
-    let is_link = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-    if is_link {
-        return Err(Problem::usage(format!("{shown} is a symbolic link"))
-            .hint("Name the file itself, or another one.")
-            .into());
-    }
-    if target.is_none() {
+    check_no_link(path)?;
+    if !path.exists() {
         // Never through a link that was put there meanwhile.
         return OpenOptions::new()
             .write(true)
@@ -151,6 +208,47 @@ pub(crate) fn open_result(path: &Path, is_ours: &dyn Fn(&[u8]) -> bool) -> anyho
         .and_then(|()| file.seek(SeekFrom::Start(0)))
         .with_context(writing)?;
     Ok(file)
+}
+
+/// Whether it is neither a file nor a directory but a device or a pipe, such as `/dev/stdout` often
+/// is.
+pub(crate) fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// Opens it to be written. A pipe without a reader is waited for, which is told, until the program
+/// is to end.
+///
+/// # Errors
+/// Where it cannot be opened.
+pub(crate) fn open_device(path: &Path) -> std::io::Result<File> {
+    let mut waits_since: Option<Instant> = None;
+    let mut is_told = false;
+    linux::open_to_write(path, || {
+        let now = linux::Clock.now();
+        let since = *waits_since.get_or_insert(now);
+        if !is_told && now.since(since) >= TOLD_AFTER {
+            is_told = true;
+            let line = format!("waiting for a program to read {}", path.display());
+            // There is no other place to tell it.
+            let _ = writeln!(anstream::stderr(), "{}", visible(&line));
+        }
+        !interrupt::stopped()
+    })
+}
+
+/// Refuses a symbolic link to a file, which another user may have put there, or which would be
+/// replaced itself.
+///
+/// # Errors
+/// Where it is one.
+pub(crate) fn check_no_link(path: &Path) -> Result<(), Problem> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
+    if !is_link || is_device(path) {
+        return Ok(());
+    }
+    let message = format!("{} is a symbolic link", path.display());
+    Err(Problem::usage(message).hint("Name the file itself, or another one."))
 }
 
 /// A file without its final name, readable to whom the user lets read new files.
@@ -199,11 +297,12 @@ fn another_file(what: String) -> Problem {
     Problem::usage(what).hint("Name another file.")
 }
 
-/// Writes a page. Where no file can be made beside an older one, and where it is no plain file,
-/// that is written over.
+/// Writes a page. If no file can be made beside an older one, or it is not a regular file, it is
+/// overwritten in place.
 pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     match replace_page(path, page) {
-        Err(error) if !path.exists() || error.is::<Problem>() => Err(error),
+        // A pipe whose reader left would be waited for.
+        Err(error) if !path.exists() || is_device(path) || error.is::<Problem>() => Err(error),
         Err(_) => {
             let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
             write_over(&target, page)
@@ -213,7 +312,7 @@ pub(crate) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
 }
 
 /// Writes a page that is written time after time: whole, or the one before stays as it was. Only
-/// what is no plain file is written over.
+/// what is not a regular file is overwritten in place.
 pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
     // What a link leads to is replaced, not the link.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -230,8 +329,10 @@ pub(crate) fn replace_page(path: &Path, page: &str) -> anyhow::Result<()> {
 /// since another file may have taken its place before.
 fn write_over(target: &Path, page: &str) -> anyhow::Result<()> {
     let writing = || format!("writing {}", target.display());
-    let is_plain = target.is_file();
-    let opened = OpenOptions::new().read(is_plain).write(true).open(target);
+    let opened = match target.is_file() {
+        true => OpenOptions::new().read(true).write(true).open(target),
+        false => open_device(target),
+    };
     let mut file = opened.with_context(writing)?;
     if file.metadata().with_context(writing)?.is_file() {
         check_mark(&file, target, page::MARK).map_err(another_file)?;

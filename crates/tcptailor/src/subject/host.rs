@@ -31,7 +31,7 @@ const REPORTS_TIME: Duration = Duration::from_secs(3600);
 
 /// Parameters for repeated runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Errand {
+pub(crate) struct RunParameters {
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<Key>,
     pub(crate) answer_timeout: Duration,
@@ -39,11 +39,11 @@ pub(crate) struct Errand {
     pub(crate) server: SocketSpec,
 }
 
-/// A run that is under way.
+/// A run in progress.
 pub(crate) struct HostSubject<'o> {
     // Dropped first: changes are put back while their connection is open.
     settings: Journalled,
-    errand: Errand,
+    parameters: RunParameters,
     output: &'o Output,
     netns: NetnsHandle,
     /// Our own connections to that host.
@@ -68,23 +68,23 @@ struct Reports {
 impl<'o> HostSubject<'o> {
     /// Connects and begins the workload.
     pub(crate) fn start(
-        errand: Errand,
+        parameters: RunParameters,
         lease: Duration,
         output: &'o Output,
     ) -> anyhow::Result<Self> {
         let netns = NetnsHandle::open(&Netns::Own)?;
-        let remote = errand.address.ip();
+        let remote = parameters.address.ip();
         let own = std::process::id();
         let filter = format!("dst {remote} and pid = {own}")
             .parse()
             .context("the filter for our own connections")?;
         // Before there is traffic: who experiments already is not to be disturbed by it.
         let settings = Journalled::of_machine(lease)?;
-        let run = Run::start(&errand)?;
+        let run = Run::start(&parameters)?;
         Ok(Self {
             filter,
             settings,
-            errand,
+            parameters,
             output,
             netns,
             run,
@@ -93,13 +93,16 @@ impl<'o> HostSubject<'o> {
 }
 
 impl Run {
-    fn start(errand: &Errand) -> anyhow::Result<Self> {
-        let mut client =
-            BenchClient::connect(errand.address, errand.key.as_ref(), errand.answer_timeout)?;
+    fn start(parameters: &RunParameters) -> anyhow::Result<Self> {
+        let mut client = BenchClient::connect(
+            parameters.address,
+            parameters.key.as_ref(),
+            parameters.answer_timeout,
+        )?;
         let session = Arc::new(Session::new());
         let reports = Arc::new(Reports::default());
         let (ours, heard) = (Arc::clone(&session), Arc::clone(&reports));
-        let (spec, server) = (errand.client.clone(), errand.server.clone());
+        let (spec, server) = (parameters.client.clone(), parameters.server.clone());
         let work = move || {
             let outcome = client.run(&spec, &server, &ours, &|role, interval| {
                 heard.keep(Clock.now(), role, interval.clone());
@@ -186,8 +189,8 @@ impl Reports {
 }
 
 impl HostSubject<'_> {
-    /// A server that said nothing to the end of a look may have vanished. Then what was seen is
-    /// no measure of anything: waits until it is heard again, or until the run is given up.
+    /// A server that was silent to the end of a sample may have vanished, which makes the sample
+    /// invalid: waits until it is heard from again, or until the run is given up.
     fn check_heard(&mut self, watched: &Recording) -> anyhow::Result<()> {
         let silence = SILENCE_MAX.max(watched.ended.since(watched.began) / 2);
         let is_silent = |now: Instant, reports: &Reports| {
@@ -254,7 +257,7 @@ impl Subject for HostSubject<'_> {
 
     fn reconnect(&mut self) -> anyhow::Result<()> {
         self.run.stop();
-        self.run = Run::start(&self.errand)?;
+        self.run = Run::start(&self.parameters)?;
         Ok(())
     }
 

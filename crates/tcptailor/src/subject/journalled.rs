@@ -19,11 +19,11 @@ pub(crate) struct Journalled {
     // Dropped before its guard, which then has nothing to do.
     unconfirmed: Option<Transaction>,
     guarding: Option<Guarding>,
-    // Dropped last: until then nobody else experiments.
+    // Dropped last: until then no other process experiments.
     _experiments: Option<ExperimentLock>,
 }
 
-/// Somebody who undoes the unconfirmed changes should this process not be able to.
+/// The process that undoes unconfirmed changes if this one cannot.
 struct Guarding {
     guard: Guard,
     /// How long one change may stay unconfirmed.

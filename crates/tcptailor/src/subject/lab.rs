@@ -1,5 +1,6 @@
 //! A trial on a lab path of the kernel.
 
+use std::fs::File;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -23,6 +24,8 @@ pub(crate) struct LabSubject<'o> {
     settings: Journalled,
     /// Directory of the journal. The targets of changes end with this process, and so does it.
     _scratch: tempfile::TempDir,
+    /// Marks it as used.
+    _mark: Option<File>,
     session: Session,
     output: &'o Output,
     label: String,
@@ -40,9 +43,12 @@ impl<'o> LabSubject<'o> {
             .prefix(&linux::cleanup::scratch_prefix()?)
             .tempdir()
             .context("making a directory for the journal")?;
+        let mark = File::open(scratch.path()).ok();
+        mark.as_ref().map(linux::cleanup::mark_used);
         Ok(Self {
             settings: Journalled::of_lab(scratch.path())?,
             _scratch: scratch,
+            _mark: mark,
             session,
             output,
             label: label.to_owned(),

@@ -1,5 +1,5 @@
 //! A fault on a path of this machine: between two hosts of the kernel where that is permitted, else
-//! between two simulated ones. Whoever works on it need not know which.
+//! between two simulated ones. Users of it need not know which.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Recordings with absurd numbers: whoever made them, the doctor judges or refuses them, and does
-//! neither panic nor take more than its share of memory.
+//! Recordings with absurd numbers: the doctor judges or rejects them, without a panic and in
+//! bounded memory.
 
 use std::fmt::Write as _;
 

@@ -40,7 +40,8 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // In a directory that nobody else may write to, as a program has to be that root will run.
+        // In a directory that no other user may write to, as required for a program that root will
+        // run.
         fs::copy(PROGRAM, directory.path().join("tcptailor")).unwrap();
         fs::create_dir(directory.path().join("etc")).unwrap();
         Self { directory }

@@ -268,7 +268,7 @@ fn a_trial_that_ends_takes_the_files_with_it() {
     assert_eq!(machine.snapshot(), before);
     machine.json(&disk, &args);
     drop(machine);
-    // The machine was started again before anybody confirmed: the next command ends the trial.
+    // The machine was restarted before a confirmation: the next command ends the trial.
     let Some(next) = Machine::boot(&disk, 2, NETWORK) else {
         return;
     };
@@ -331,7 +331,7 @@ fn where_a_file_cannot_be_made_nothing_is_changed() {
         return;
     };
     let check = |expected: &str| check_refused(&machine, &disk, &everything(), expected);
-    // Somebody else's file, under each of the names.
+    // A foreign file, under each of the names.
     for file in FILES {
         fs::create_dir_all(disk.etc().join(file).parent().unwrap()).unwrap();
         for id in 1..40 {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{asking, client, may_be_shown_calls, report, serve, stdout};
 
-/// `nobody`.
+/// The user `nobody`.
 const USER: u32 = 65_534;
 
 /// The directories of our PATH may be closed to others.

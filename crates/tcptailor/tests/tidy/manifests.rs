@@ -110,7 +110,7 @@ fn check_edge(
     let dependency = dependency.trim_matches('"');
     let dependency = dependency.strip_prefix("tcptailor-").unwrap_or(dependency);
     let name = crate_of(path);
-    // Nobody depends on itself: `tokio` in `tokio` is the runtime.
+    // No crate depends on itself: `tokio` in `tokio` is the runtime.
     let ours = dependency != name && EDGES.iter().any(|(known, _)| *known == dependency);
     if ours && !allowed.contains(&dependency) {
         let what = format!("`{name}` may not know `{dependency}`; move what both need downwards");

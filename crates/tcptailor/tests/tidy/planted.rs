@@ -356,7 +356,8 @@ fn words_that_the_field_does_not_use() {
     let code = "\
 const LONG: &str = \"Data is sent \\
     again\";
-// A comment may say that nobody listens.
+/// It cannot be told, again and again, that data is sent
+/// again.
 fn one() { say(\"\\nNobody listens: it is no socket.\"); }
 #[cfg(test)]
 mod tests { const ONE: &str = \"nobody\"; }
@@ -379,7 +380,8 @@ mod tests { const ONE: &str = \"nobody\"; }
         "docs/a.md:1: `under way`: write in flight; of a run: in progress\n\
          scenarios/a.toml:2: `cured`: write fixed\n\
          crates/lab/src/lib.rs:1: `sent again`: write retransmitted\n\
-         crates/lab/src/lib.rs:4: `nobody`: write no one; or the passive\n\
-         crates/lab/src/lib.rs:4: `is no`: write is not a\n"
+         crates/lab/src/lib.rs:5: `nobody`: write no one; or the passive\n\
+         crates/lab/src/lib.rs:5: `is no`: write is not a\n\
+         crates/lab/src/lib.rs:3: `sent again`: write retransmitted\n"
     );
 }

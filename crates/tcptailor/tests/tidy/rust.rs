@@ -1,4 +1,4 @@
-//! Sizes, banned words, and files that nobody compiles.
+//! Sizes, banned words, and files that are not compiled.
 
 use crate::manifests::{FIRMWARE, PURE, UNSAFE, crate_of};
 use crate::source::{Source, is_name, is_test_path};

@@ -166,7 +166,7 @@ fn quoted(rest: &[char], quote: char) -> usize {
     rest.len()
 }
 
-/// `rest` begins with `r`; `None` where it is no raw string but a name like `r#type`.
+/// `rest` begins with `r`; `None` if it is not a raw string but a name like `r#type`.
 fn raw(rest: &[char]) -> Option<usize> {
     let hashes = rest[1..].iter().take_while(|&&c| c == '#').count();
     if rest.get(1 + hashes) != Some(&'"') {

@@ -1,8 +1,9 @@
 //! The words that users meet are those of the field: of `ss`, the RFCs and the kernel's
 //! documentation. [`WORDS`] lists what is not, and what to write in its place.
 //!
-//! Read are the documents, the texts of scenarios, every string of the program that no test owns,
-//! and the help of every command.
+//! Checked are the documents, the texts of scenarios, every string of the program that no test
+//! owns, and the help of every command; and, for most words, comments, whose readers know the same
+//! words.
 
 use std::process::Command;
 
@@ -16,11 +17,26 @@ pub(crate) struct Word {
     write: &'static str,
     /// Longer texts in which it may stand.
     but: &'static [&'static str],
+    /// Comments of the code may have it, where it means something else.
+    is_in_comments: bool,
 }
 
+/// Not to be written anywhere.
 const fn word(not: &'static str, write: &'static str) -> Word {
-    let but: &[&str] = &[];
-    Word { not, write, but }
+    Word {
+        not,
+        write,
+        but: &[],
+        is_in_comments: false,
+    }
+}
+
+/// Not to be written where users read it.
+const fn text(not: &'static str, write: &'static str) -> Word {
+    Word {
+        is_in_comments: true,
+        ..word(not, write)
+    }
 }
 
 pub(crate) const WORDS: &[Word] = &[
@@ -29,7 +45,7 @@ pub(crate) const WORDS: &[Word] = &[
     word("go again", "are retransmitted"),
     word("superpacket", "GSO packet"),
     word("under way", "in flight; of a run: in progress"),
-    word("with packets out", "with data in flight"),
+    text("with packets out", "with data in flight"),
     word("nothing out", "nothing in flight"),
     word("shut window", "zero window"),
     word("small piece", "small segment, small write"),
@@ -38,39 +54,38 @@ pub(crate) const WORDS: &[Word] = &[
     word("overtake each other", "are reordered"),
     word("the path's rate", "the bottleneck rate"),
     word("speed of the path", "bottleneck rate"),
-    word("windows that cannot grow", "fixed windows"),
-    word("that do not count", "of warm-up; invalid"),
-    word("looks each", "runs each"),
+    text("windows that cannot grow", "fixed windows"),
+    text("that do not count", "of warm-up; invalid"),
+    text("looks each", "runs each"),
     word("from look to look", "sampling interval"),
-    word("99 % within", "p99"),
-    word("cannot be told", "no significant difference"),
-    word("claims that hold", "expectations passed"),
-    word("first run went", "first run over time"),
-    word("occasion", "override"),
-    word("occasions", "overrides"),
+    text("99 % within", "p99"),
+    text("cannot be told", "no significant difference"),
+    text("claims that hold", "expectations passed"),
+    text("first run went", "first run over time"),
+    text("occasion", "override"),
+    text("occasions", "overrides"),
     word("half done", "interrupted"),
-    word("say hello", "open the control connection"),
-    word("letters are", "short options follow"),
-    word("may not be looked into", "no permission to inspect"),
-    word("is not allowed", "permission denied; requires"),
-    word("send a client away", "disconnect"),
+    text("say hello", "open the control connection"),
+    text("letters are", "short options follow"),
+    text("may not be looked into", "no permission to inspect"),
+    text("is not allowed", "permission denied; requires"),
+    text("send a client away", "disconnect"),
     word("cure", "fix"),
     word("cures", "fixes"),
     word("cured", "fixed"),
     word("lastingly", "permanently"),
-    word("again and again", "repeatedly"),
+    text("again and again", "repeatedly"),
     word("everybody", "anyone; all users"),
     word("somebody", "another process; or the passive"),
     word("somebody's", "another one's"),
     word("nobody", "no one; or the passive"),
     Word {
-        not: "is no",
-        write: "is not a",
         but: &["there is no", "is no longer"],
+        ..word("is no", "is not a")
     },
 ];
 
-/// Documents, scenarios, and strings of the code.
+/// Documents, scenarios, and strings and comments of the code.
 pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for file in tree.under("", ".md") {
@@ -82,6 +97,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Complaint> {
     for file in tree.under("crates/", ".rs") {
         let source = Source::new(&file.path, &file.text);
         check_text(&file.path, &strings(&source), &mut complaints);
+        let words = WORDS.iter().filter(|word| !word.is_in_comments);
+        check_words(&file.path, &comments(&source), words, &mut complaints);
     }
     complaints
 }
@@ -175,14 +192,42 @@ fn strings(source: &Source) -> Shown {
     shown
 }
 
+/// The comments that are not a test's and have lines of their own; those of successive lines are
+/// one text.
+fn comments(source: &Source) -> Shown {
+    let mut shown = Shown::new();
+    for (index, line) in source.lines.iter().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        match comment.filter(|_| !source.is_test(index) && !source.has_string(index)) {
+            Some(comment) => {
+                let marks = ['/', '!'];
+                for c in comment.trim_start_matches(marks).chars().chain([' ']) {
+                    push(&mut shown, index, c);
+                }
+            }
+            None => push(&mut shown, index, DIVIDER),
+        }
+    }
+    shown
+}
+
 /// Complains of each word of the list, at the line where it begins.
-pub(crate) fn check_text(place: &str, shown: &Shown, complaints: &mut Vec<Complaint>) {
+fn check_text(place: &str, shown: &Shown, complaints: &mut Vec<Complaint>) {
+    check_words(place, shown, WORDS.iter(), complaints);
+}
+
+fn check_words<'a>(
+    place: &str,
+    shown: &Shown,
+    words: impl Iterator<Item = &'a Word>,
+    complaints: &mut Vec<Complaint>,
+) {
     let text: String = shown.iter().map(|&(_, c)| c.to_ascii_lowercase()).collect();
     let lines: Vec<usize> = shown
         .iter()
         .flat_map(|&(line, c)| std::iter::repeat_n(line, c.len_utf8()))
         .collect();
-    for word in WORDS {
+    for word in words {
         for (at, _) in text.match_indices(word.not) {
             let after = &text[at + word.not.len()..];
             let is_whole = !text[..at].ends_with(is_letter) && !after.starts_with(is_letter);

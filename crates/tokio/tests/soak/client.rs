@@ -20,7 +20,7 @@ pub(crate) struct Exchange {
     kind: Kind,
     bytes: u64,
     /// Reads and writes are given up after this many microseconds and tried again; 0: never.
-    patience_us: u64,
+    timeout_us: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +31,9 @@ enum Kind {
     Breaks,
     /// The client drops both halves in the middle, with data on the way to it.
     Leaves,
-    /// Nobody waits for the connection.
+    /// No task waits for the connection.
     GivesUp,
-    /// Nobody is there.
+    /// No server is there.
     Refused,
 }
 
@@ -50,7 +50,7 @@ impl Exchange {
         Self {
             kind,
             bytes: rng.below(most) + 1,
-            patience_us: [0, 0, 20, 300][rng.below(4) as usize],
+            timeout_us: [0, 0, 20, 300][rng.below(4) as usize],
         }
     }
 
@@ -165,13 +165,13 @@ impl Exchange {
         Ok(at)
     }
 
-    /// Gives a future up where this exchange has no patience.
+    /// Drops a future after the timeout of this exchange.
     async fn patiently<F: Future>(&self, future: F) -> Option<F::Output> {
-        if self.patience_us == 0 {
+        if self.timeout_us == 0 {
             return Some(future.await);
         }
-        let patience = Duration::from_micros(self.patience_us);
-        timeout(patience, future).await.ok()
+        let limit = Duration::from_micros(self.timeout_us);
+        timeout(limit, future).await.ok()
     }
 }
 

@@ -63,7 +63,7 @@ where
                         this.next.extend(this.held.take());
                     }
                 }
-                // What nothing overtakes goes on.
+                // A packet that none passes continues.
                 Poll::Pending if this.held.is_some() => this.next.extend(this.held.take()),
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),

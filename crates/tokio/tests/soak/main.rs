@@ -1,6 +1,6 @@
 //! Many tasks on several threads over a path that loses, reorders and duplicates: streams that are
 //! read to the end, futures that are dropped half-way, halves that are dropped early, resets,
-//! attempts that nobody waits for. Whatever arrives must be exact, nobody may wait for ever, and in
+//! attempts that are abandoned. Whatever arrives must be exact, no task may wait for ever, and in
 //! the end no socket and no task may be left.
 //!
 //! `TCPTAILOR_SOAK_SECONDS` says how long (default: 3), `TCPTAILOR_SOAK_SEED` which random choices.

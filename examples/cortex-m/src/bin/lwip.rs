@@ -322,7 +322,7 @@ unsafe extern "C" fn on_poll(client: *mut c_void, pcb: *mut Pcb) -> Error {
     unsafe { serve_client(client, pcb) }
 }
 
-/// The connection is no more.
+/// The connection has ended.
 unsafe extern "C" fn on_error(client: *mut c_void, _error: Error) {
     // SAFETY: lwIP calls with what `on_accept` has given, and then no more.
     drop(unsafe { Box::from_raw(client.cast::<Client>()) });

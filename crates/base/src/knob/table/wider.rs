@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Knob] = &[
         scope: Scope::Route,
         linux: Some(route(8, "advmss")),
         or_none: true,
-        stack: field!(options.mss),
+        stack: field!(options.advmss),
         ..ROW
     },
     Knob {

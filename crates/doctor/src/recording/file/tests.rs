@@ -82,6 +82,30 @@ fn what_was_written_is_read_again() {
     assert_eq!(netns, Netns::Named("b".into()));
 }
 
+/// As where each of many customers has a tunnel.
+#[test]
+fn a_host_with_very_many_interfaces_is_read_again() {
+    let link = |index: u32| LinkSample {
+        index,
+        name: format!("ppp{index}"),
+        tx_bytes: u64::MAX - u64::from(index),
+        qdiscs: vec![QdiscSample::default()],
+        ..LinkSample::default()
+    };
+    let host = HostSample {
+        links: (1..=20_000).map(link).collect(),
+        ..recording().hosts[0].clone()
+    };
+    let many = Recording {
+        hosts: vec![host],
+        ..recording()
+    };
+    let mut file = Vec::new();
+    write(&many, &Netns::Own, &mut file).unwrap();
+    let (read, _) = read(&mut &file[..]).expect("what was written can be read");
+    assert!(read == many);
+}
+
 #[test]
 fn a_sample_is_what_has_changed() {
     let text = String::from_utf8(written()).unwrap();
@@ -176,7 +200,7 @@ fn a_short_file_that_takes_long_to_read_is_refused() {
     assert_eq!(told, "line 12: more data than a recording may have");
 }
 
-/// Its names are those that somebody else chose.
+/// Its names are untrusted.
 #[test]
 fn names_of_a_file_stay_on_their_line() {
     let text = String::from_utf8(written()).unwrap();

@@ -12,9 +12,9 @@ fn probing(passes: f64) -> Timeline {
     probing_by(|_| passes)
 }
 
-/// Looks each 10 ms at a capture of 8 s. In one round trip of eight a quarter more is sent, and
-/// less in the next one; the share that `passes` gives for this cycle arrives as it is sent,
-/// the rest at one rate.
+/// Samples every 10 ms of a capture of 8 s. In one round trip of eight a quarter more is sent, and
+/// less in the next one; the share that `passes` gives for this cycle arrives as it is sent, the
+/// rest at one rate.
 fn probing_by(passes: impl Fn(u32) -> f64) -> Timeline {
     let key = FlowKey {
         local: ([10, 0, 0, 1], 40_000).into(),
@@ -257,8 +257,8 @@ fn round_trips_that_grow_with_the_window_are_those_of_a_queue() {
     assert!(!follow(&growing(0.0)));
 }
 
-/// Looks each 10 ms at 8 s in which this many segments are delivered per second from one loss
-/// to the next, once a second.
+/// Samples every 10 ms of 8 s in which this many segments are delivered per second from one loss to
+/// the next, once a second.
 fn losing(rates: [u64; 8]) -> Timeline {
     let mut timeline = Timeline::new();
     let mut delivered = 0.0;
@@ -389,7 +389,7 @@ fn steps_are_bounded() {
     assert_eq!(steps(end, RTT * 5, RTT), None);
 }
 
-/// Looks each 40 ms at a window that grows by a segment each time, and by 30 % less behind a
+/// Samples every 40 ms of a window that grows by a segment each time, and by 30 % less behind a
 /// loss; losses come where `is_lost` says so for the look and its window.
 fn sawtooth(is_lost: impl Fn(u32, u32) -> bool) -> Timeline {
     let key = FlowKey {

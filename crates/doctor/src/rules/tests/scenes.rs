@@ -295,7 +295,7 @@ fn stalls() -> Vec<Scene> {
         scene("nagle, seldom", "app-limited", quick, |s, tick| {
             at_times(s, if tick % 20 == 0 { 2 } else { 3 });
         }),
-        // What was held at first, and is no more, is none.
+        // What was held at first, and no longer is, counts as none.
         scene("nagle, at first", "app-limited", quick, |s, tick| {
             let has_ended = s.at.since(Instant::ZERO) > Duration::from_secs(1);
             at_times(s, if has_ended { 3 } else { tick });

@@ -155,7 +155,7 @@ pub(super) struct Pieces {
     method: WriteMethod,
     /// From the last piece to the uncorking.
     uncork_after: Duration,
-    /// Calls of the request under way that were made.
+    /// Calls made so far of the request in progress.
     made: u32,
 }
 

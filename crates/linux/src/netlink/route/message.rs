@@ -436,7 +436,7 @@ mod tests {
             after.to_string().ends_with("rto_min 10ms unknown 1"),
             "{after}"
         );
-        // Whoever takes the lock away has changed the route.
+        // Removing the lock is a change of the route.
         let mut unlocked = after.clone();
         unlocked
             .metrics

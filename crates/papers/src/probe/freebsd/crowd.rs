@@ -322,7 +322,7 @@ impl Reader {
             let accepted = host.accept(now, listener);
             self.has_more = accepted.is_some();
             self.accepted.extend(accepted);
-            // What came before it was accepted is told to nobody again.
+            // What arrived before it was accepted is not reported again.
             self.readable.extend(accepted);
             return true;
         }

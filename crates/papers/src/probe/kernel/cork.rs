@@ -221,7 +221,7 @@ fn visited<T>(server: &Server, client: impl FnOnce() -> Result<T>) -> Result<(T,
         let served = scope.spawn(|| server.run(true, &mut |seen| visit = Some(seen.clone())));
         let result = client();
         if result.is_err() {
-            // Nobody may have come.
+            // There may be no client.
             stop();
         }
         let served = served

@@ -126,7 +126,7 @@ impl Crowd {
         }
     }
 
-    /// Nobody gets through any more, and the device knows why.
+    /// No peer gets through any more, and the device knows why.
     fn probe_empty_pool(&mut self, figures: &mut Figures) {
         let pool = self.wire.board.pool();
         let hung: Vec<SocketId> = self.hung.iter().map(|fd| self.wire.id(*fd)).collect();
@@ -150,7 +150,7 @@ impl Crowd {
         figures.insert("acked_bytes", self.acked_bytes());
     }
 
-    /// Whether somebody new gets a connection.
+    /// Whether a new peer gets a connection.
     fn newcomers(&mut self) -> f64 {
         let peer = self.wire.dial();
         // As long as it takes to ask a second time.
@@ -175,7 +175,7 @@ impl Crowd {
         figures.insert("low_watermark", self.wire.board.pool().low_watermark.into());
     }
 
-    /// Nobody does anything: the stack gives up what was never acknowledged (NB58).
+    /// Without any action the stack gives up what was never acknowledged (NB58).
     fn wait(&mut self, figures: &mut Figures) {
         let began = self.wire.now;
         self.wire

@@ -1,4 +1,4 @@
-//! The window in recovery: as many packets leave as arrive, and the old window comes back after.
+//! The window in recovery: packet conservation, and the restored window afterwards.
 
 use base::CongestionState;
 
@@ -11,7 +11,7 @@ pub(super) struct Conservation {
     prior_cwnd: u32,
     /// State of loss recovery after the last ACK.
     state: CongestionState,
-    /// The first round of recovery: no more leaves than arrives.
+    /// The first round of recovery: no more is sent than was delivered.
     is_conserving: bool,
 }
 

@@ -178,7 +178,8 @@ impl Bbr {
         }
         self.look_for_policer(ack.lost > 0, rate.is_app_limited);
         let bandwidth = Bandwidth::of(rate.delivered.into(), micros(rate.interval));
-        // What the application limited says nothing about the path, unless it is more.
+        // A sample limited by the application does not show the path's bandwidth, unless it is
+        // larger.
         if !rate.is_app_limited || bandwidth >= self.max.max() {
             self.max.insert(self.rounds, bandwidth);
         }

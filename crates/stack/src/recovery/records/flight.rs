@@ -49,8 +49,8 @@ pub(super) struct SentRange {
 }
 
 impl SentRange {
-    /// Where the part ends that left before `rack` (sent, end): of what left at the same time only
-    /// the part below it was overtaken.
+    /// End of the part that was sent before `rack` (sent, end): of what was sent at the same time,
+    /// only the part below it.
     pub(super) fn overtaken_end(&self, rack: (Instant, u64)) -> u64 {
         if self.sent == rack.0 {
             self.end.min(rack.1)

@@ -4,15 +4,15 @@ use base::Instant;
 
 use crate::recovery::rate::SentState;
 
-/// A chain of segments that left together and is not delivered yet.
+/// A chain of segments that was sent at once and is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::recovery) struct Record {
-    /// Behind its last byte.
+    /// Offset after its last byte.
     pub(in crate::recovery) end: u64,
     /// Bytes of each segment but the last.
     pub(in crate::recovery) segment: u32,
     pub(in crate::recovery) packets: u32,
-    /// When it left last.
+    /// When it was last sent.
     pub(in crate::recovery) sent: Instant,
     pub(in crate::recovery) state: SentState,
     /// Our timestamp in the last retransmission.
@@ -22,7 +22,7 @@ pub(in crate::recovery) struct Record {
     pub(in crate::recovery) is_retransmitted: bool,
     /// Retransmitted at least once.
     pub(in crate::recovery) was_retransmitted: bool,
-    /// RACK found it lost since it left last.
+    /// RACK found it lost since it was last sent.
     pub(in crate::recovery) is_overdue: bool,
 }
 
@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// How a record leaves again.
+/// How a record is retransmitted.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::recovery) struct Retransmission {
     pub(in crate::recovery) now: Instant,

@@ -110,7 +110,7 @@ impl Segment {
 #[derive(Debug, Default)]
 struct Model {
     segments: Vec<Segment>,
-    /// Retransmissions of segments that were released to leave again.
+    /// Retransmissions of segments that were released to be retransmitted once more.
     counted_twice: u32,
     next: u64,
 }
@@ -438,8 +438,8 @@ fn sack_takes_whole_segments_only() {
     assert_eq!(board.in_flight(), 7);
 }
 
-/// Without SACK no more duplicates count than packets are out beside the lost ones, also when these
-/// leave again in larger segments, and so in fewer.
+/// Without SACK no more duplicates count than packets are in flight beside the lost ones, also when
+/// these are retransmitted in fewer, larger segments.
 #[test]
 fn duplicates_of_packets_that_grew_together_count_no_more() {
     let mut board = Scoreboard::default();

@@ -1,4 +1,4 @@
-//! What a reduction of the window is undone by, and what that changes.
+//! Duplicates that undo a reduction of the window, and what undoing changes in the scoreboard.
 
 use alloc::collections::VecDeque;
 
@@ -33,8 +33,8 @@ impl Scoreboard {
         }
     }
 
-    /// No loss after all: nothing counts as lost any more. In Linux what was retransmitted is in
-    /// flight twice still, and RACK looks no more for what it found lost until that leaves again.
+    /// No loss after all: nothing counts as lost any more. In Linux what was retransmitted still
+    /// counts as in flight twice, and RACK ignores what it found lost until that is retransmitted.
     pub(in crate::recovery) fn unmark_lost(&mut self, is_linux: bool) {
         self.lost = 0;
         if !is_linux {

@@ -83,7 +83,7 @@ fn a_full_linux_buffer_is_collapsed_and_pruned() {
     let mut settings = linux();
     settings.recv.buffer.fixed = Some(65_536);
     let mut connection = open(&settings);
-    // Small packets behind a gap: memory runs out long before the window does.
+    // Small out-of-order packets: memory runs out long before the window does.
     for step in 0..100 {
         connection.data_at(0, 2001 + 200 * step, 100, true);
     }

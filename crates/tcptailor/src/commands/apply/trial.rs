@@ -1,4 +1,4 @@
-//! Changes on trial: kept where somebody confirms them in time, rolled back where nobody does.
+//! Changes on trial: kept if confirmed in time, otherwise rolled back.
 
 use std::io::{self, IsTerminal};
 use std::ops::RangeInclusive;
@@ -85,7 +85,7 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Whether somebody sits there who can be asked.
+/// Whether there is a user to ask.
 pub(super) fn can_ask(output: &Output) -> bool {
     !output.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -98,7 +98,7 @@ pub(super) fn ask(
     until: Instant,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    // An Enter of before is no answer to what nobody had read yet.
+    // An Enter typed before the question is not an answer to it.
     linux::discard_typed();
     let time = base::format_duration(Duration::from_secs(until.since(Clock.now()).as_secs() + 1));
     output.note(format!(
@@ -147,7 +147,7 @@ fn enter_key() -> Receiver<()> {
             .read_line(&mut line)
             .is_ok_and(|count| count > 0)
         {
-            // Whoever waited has gone on without.
+            // The caller no longer waits.
             let _ = sender.send(());
         }
     });

@@ -21,7 +21,7 @@ use crate::exit::Problem;
 use crate::output::{Output, rfc3339};
 
 const SCHEMA: &str = "tcptailor/bench-log/1";
-/// Longer than any line of ours: where the end of a file holds no line end, it is no log.
+/// Longer than any line of ours: a file without a line end in this much of its end is not a log.
 const TAIL_BYTES: u64 = 4096;
 
 /// The measured workload. The mean of a log covers intervals with the same one.

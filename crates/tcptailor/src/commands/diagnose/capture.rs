@@ -86,7 +86,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A number that whoever wrote the capture does not know.
+/// A number that the writer of the capture does not know.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             },
         )
     });
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         let command = command_words(args.html.is_some());
         let asked = page::Asked {
@@ -219,7 +219,7 @@ pub(crate) fn write_plan(path: &Path, changes: Vec<Change>, output: &Output) -> 
         output.note(format!("note: left out of the plan: {change}: {error}"));
     }
     let text = serde_json::to_string_pretty(&plan).context("writing JSON")?;
-    std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    crate::output::write_text(path, &(text + "\n"))
 }
 
 /// Suggests the next command.
@@ -266,7 +266,7 @@ pub(crate) fn command_words(has_page: bool) -> String {
     words.join(" ")
 }
 
-/// Whether a change that would be made at once fails for want of a permission.
+/// Whether a change that would be made at once fails for lack of a permission.
 fn needs_root(document: &Document) -> bool {
     let verdicts = document.flows.iter().flat_map(|flow| &flow.verdicts);
     let sure = verdicts.filter(|verdict| verdict.finding && verdict.act);

@@ -2,10 +2,9 @@
 //! packet captures.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
 
 use capture::Input;
 use doctor::recording::file::{self, FileError};
@@ -19,15 +18,13 @@ use super::{Args, judged};
 use crate::commands::watching::{self, Watching};
 use crate::exit::Problem;
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, UntilStopped};
 
 /// A recording is lines of JSON objects.
 const RECORDING: u8 = b'{';
 const MAKES_FILES: &str = "`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures";
 /// Name of the standard input.
 const STDIN: &str = "-";
-/// How long a request to stop may go unseen.
-const STOP_CHECK: Duration = Duration::from_millis(200);
 
 /// The file that the first word names; filters begin with a word that has no dot and no slash, or
 /// with an address that is no file's name.
@@ -108,31 +105,19 @@ fn check_is_recording(input: &mut Input, path: &Path) -> Result<(), Problem> {
 fn input(path: &Path) -> Result<Input, Problem> {
     let is_stdin = path == Path::new(STDIN);
     let opened = match is_stdin {
-        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
-        false => File::open(path),
+        true => io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(|stdin| UntilStopped(File::from(stdin))),
+        false => UntilStopped::open(path),
     };
     let input = opened.and_then(|file| {
-        let meta = file.metadata().ok();
+        let meta = file.0.metadata().ok();
         let bytes = meta.filter(|meta| meta.is_file() && !is_stdin);
-        let reader = BufReader::with_capacity(capture::BUFFER_BYTES, UntilStopped(file));
+        let reader = BufReader::with_capacity(capture::BUFFER_BYTES, file);
         Input::of(Box::new(reader), bytes.map(|meta| meta.len()))
     });
     input.map_err(|error| wrong(path, FileError::Io(error)))
-}
-
-/// A file that ends when the program is to end, also while nothing comes from a pipe, or nothing
-/// that is a packet.
-struct UntilStopped(File);
-
-impl Read for UntilStopped {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while !interrupt::stopped() {
-            if linux::wait_readable(&self.0, STOP_CHECK) {
-                return self.0.read(buffer);
-            }
-        }
-        Ok(0)
-    }
 }
 
 fn wrong(path: &Path, error: FileError) -> Problem {

@@ -15,14 +15,14 @@ pub(crate) struct OwnConnection {
     /// Settings of the test connection, which ended with it.
     ended: Vec<String>,
     /// Settings that stay, for all connections that they cover.
-    stays: Vec<Stays>,
+    stays: Vec<LastingChange>,
     /// For the program itself.
     commands: Vec<String>,
 }
 
 /// A kept change that outlives the test connection.
 #[derive(Debug, Serialize)]
-struct Stays {
+struct LastingChange {
     change: String,
     place: String,
     /// Undoes it.
@@ -94,11 +94,11 @@ pub(super) fn is_of_socket(tried: &Tried) -> bool {
     changes.all(|change| scope(&change.knob).is_ok_and(|scope| scope == Scope::Socket))
 }
 
-fn stays(tried: &Tried) -> Vec<Stays> {
+fn stays(tried: &Tried) -> Vec<LastingChange> {
     let undo = tried
         .transaction
         .map(|number| format!("tcptailor rollback {number}"));
-    let of = |change: &tailor::ChangeMade| Stays {
+    let of = |change: &tailor::ChangeMade| LastingChange {
         change: format!("{} = {}", change.knob, change.to),
         place: change.target.clone(),
         undo: undo.clone(),

@@ -10,7 +10,7 @@ use page::{
     Axis, Bar, BarGroup, Bars, Cell, Line, Lines, Page, Part, Range, Ranges, Section, Series, Spot,
     Table, Tile, Tone,
 };
-use tailor::{Answer, Arm, ChangeMade, Fitting, Foretold, Outcome, Tried};
+use tailor::{Answer, Arm, ChangeMade, Fitting, Forecast, Outcome, Tried};
 
 use super::Document;
 use super::heard::{Experiment, Heard, Run};
@@ -153,8 +153,8 @@ fn all_tried(fitting: &Fitting, is_test: bool) -> Table {
             Cell::text(screen::changes(&tried.changes).replace('\n', "; ")),
             Cell::text(screen::scopes(&tried.changes).replace('\n', "; ")),
             Cell::text(match &tried.predicted {
-                Some(Foretold::Known(prediction)) => prediction.text(),
-                Some(Foretold::Unknown(_)) => "not known".into(),
+                Some(Forecast::Known(prediction)) => prediction.text(),
+                Some(Forecast::Unknown(_)) => "not known".into(),
                 None => String::new(),
             }),
             Cell::number(unit, outcome.and_then(|outcome| outcome.before)),

@@ -6,7 +6,7 @@ use base::{Live, Scope, Target, human};
 use doctor::{Objective, Side};
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
-    Answer, Candidate, ChangeMade, Design, Ending, Finding, FitEvent, Fitting, Foretold, Look,
+    Answer, Candidate, ChangeMade, Design, Ending, Finding, FitEvent, Fitting, Forecast, Look,
     Outcome, Tried,
 };
 
@@ -101,7 +101,7 @@ pub(crate) fn event(
     Some(match event {
         FitEvent::Looked(look) => looked(look, is_first, wants),
         FitEvent::Trying(finding, candidate, design) => trying(finding, candidate, *design),
-        FitEvent::Predicted(foretold) => predicted(foretold),
+        FitEvent::Predicted(forecast) => predicted(forecast),
         FitEvent::Compared(..) => return None,
         FitEvent::Tried(tried) => result(tried, is_test),
         FitEvent::Undone([]) => return None,
@@ -180,10 +180,10 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
 }
 
 /// `predicted 46.2 Mbit/s (39.3 to 52.1)`, or why not.
-fn predicted(foretold: &Foretold) -> String {
-    match foretold {
-        Foretold::Known(prediction) => format!("predicted {}", prediction.text()),
-        Foretold::Unknown(why) => {
+fn predicted(forecast: &Forecast) -> String {
+    match forecast {
+        Forecast::Known(prediction) => format!("predicted {}", prediction.text()),
+        Forecast::Unknown(why) => {
             let mut text = String::from("predicted ");
             push_wrapped(&mut text, &format!("nothing: {why}"), INDENT, INDENT.len());
             text.truncate(text.trim_end().len());
@@ -441,8 +441,8 @@ fn table(tried: &[Tried], is_test: bool) -> String {
             changes(&tried.changes),
             scopes(&tried.changes),
             match &tried.predicted {
-                Some(Foretold::Known(prediction)) => prediction.text(),
-                Some(Foretold::Unknown(_)) => "not known".into(),
+                Some(Forecast::Known(prediction)) => prediction.text(),
+                Some(Forecast::Unknown(_)) => "not known".into(),
                 None => String::new(),
             },
             measured.unwrap_or_default(),

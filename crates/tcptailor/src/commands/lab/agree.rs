@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lab::{
-    Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Ground, Metric,
-    Outcome, Scenario, agreement_label, agreement_scenarios,
+    Agreement, Caveat, Cell, ERROR_MEDIAN_MAX, ERROR_P90_MAX, ERROR_TO_EXPLAIN, Metric, Outcome,
+    Scenario, StackMode, agreement_label, agreement_scenarios,
 };
 use linux::kernel::RealTime;
 use serde::Serialize;
@@ -327,7 +327,7 @@ fn run_all(
     Ok(ran)
 }
 
-/// An engine that nobody watches, which would take a processor from the hosts.
+/// An engine without samples, which would take a processor from the hosts.
 fn unwatched(engine: Engine) -> anyhow::Result<Runner> {
     Ok(match Runner::new(engine, None, None)? {
         Runner::RealTime(engine) => Runner::RealTime(RealTime {
@@ -469,10 +469,10 @@ fn is_large(error: f64) -> bool {
     error > ERROR_TO_EXPLAIN
 }
 
-const fn ground(engine: Engine) -> Ground {
+const fn ground(engine: Engine) -> StackMode {
     match engine.is_real_time() {
-        true => Ground::RealPackets,
-        false => Ground::VirtualTime,
+        true => StackMode::RealPackets,
+        false => StackMode::VirtualTime,
     }
 }
 

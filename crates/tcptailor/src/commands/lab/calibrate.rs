@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use lab::app::HostCosts;
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +52,8 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         usual: HostCosts::linux(),
     };
     if let Some(path) = &args.output {
-        std::fs::write(path, output::document("lab-calibrate", &document)? + "\n")
-            .with_context(|| format!("writing {}", path.display()))?;
+        let text = output::document("lab-calibrate", &document)? + "\n";
+        output::write_text(path, &text)?;
     }
     output.report("lab-calibrate", &document, || text(&document))?;
     Ok(Exit::Done)

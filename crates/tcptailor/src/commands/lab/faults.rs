@@ -1,10 +1,10 @@
-//! Every fault of the table on the real kernel: provoked, named, cured, measured.
+//! Every fault of the table on the real kernel: provoked, named, fixed, measured.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::human;
-use lab::{Cure, FAULTS, Fault, Measure};
+use lab::{FAULTS, Fault, Measure, RequiredEffect};
 use serde::Serialize;
 use tailor::{Candidate, ChangeMade, Look};
 
@@ -65,7 +65,7 @@ struct Row {
     named: Option<&'static str>,
     /// Share of the time for which it holds.
     share: Option<f64>,
-    /// The right verdict first, and the cure achieved (or, on a healthy flow, no finding).
+    /// The right verdict first, and the fix achieved (or, on a healthy flow, no finding).
     ok: bool,
     /// Changes made; null where TCP has no setting that helps.
     fix: Option<Vec<ChangeMade>>,
@@ -122,7 +122,7 @@ fn provoke(
     output: &Output,
 ) -> anyhow::Result<Row> {
     let reference_bps = match fault.cure {
-        Cure::ShareOfDefault(_) => Some(reference(fault, engine, references, output)?),
+        RequiredEffect::ShareOfDefault(_) => Some(reference(fault, engine, references, output)?),
         _ => None,
     };
     let mut path = path::start(engine, fault, &fault.trial(), fault.id, output)?;
@@ -130,7 +130,7 @@ fn provoke(
     let before = path.subject.look(fault.observe)?;
     let named = Named::of(&before, &mut *path.subject)?;
     let is_cured = |after: &Measure| fault.cure.is_met(&before.measure, after, reference_bps);
-    let is_as_expected = named.id == Some(fault.expected) && fault.cure != Cure::None;
+    let is_as_expected = named.id == Some(fault.expected) && fault.cure != RequiredEffect::None;
     let cure = match named.candidate.as_ref().filter(|_| is_as_expected) {
         Some(candidate) => {
             // It is known what must come out of it, so that one look is enough.
@@ -165,7 +165,7 @@ fn provoke(
     })
 }
 
-/// The doctor's verdict on the first connection, and possible cures.
+/// The doctor's verdict on the first connection, and possible fixes.
 struct Named {
     id: Option<&'static str>,
     share: Option<f64>,
@@ -214,7 +214,7 @@ fn why_not(
     reference_bps: Option<u64>,
 ) -> Option<String> {
     if fault.is_healthy() {
-        // One that nobody saw is not healthy.
+        // One that was not seen is not healthy.
         return match (named.finds, named.id) {
             (true, _) => Some("a finding on a healthy flow".into()),
             (false, None) => Some(named.unknown.clone()),
@@ -224,7 +224,7 @@ fn why_not(
     match named.id {
         None => Some(named.unknown.clone()),
         Some(id) if id != fault.expected => Some(format!("named {id} instead")),
-        Some(_) if fault.cure == Cure::None || cured => None,
+        Some(_) if fault.cure == RequiredEffect::None || cured => None,
         Some(_) if !is_made => Some("no change was proposed that can be made here".into()),
         Some(_) => Some(match reference_bps {
             Some(bps) => format!("not fixed: a default connection gets {}", human::bps(bps)),

@@ -11,7 +11,7 @@ use lab::results::{self, Line, MANIFEST_FILE, Manifest, Record};
 use super::line_log::{LineLog, Purpose};
 use crate::exit::Problem;
 use crate::interrupt;
-use crate::output::{self, Output};
+use crate::output::{self, Output, UntilStopped};
 
 pub(super) use crate::output::{check_page, folder_of, new_file, replace, sync_folder, write_page};
 
@@ -127,7 +127,7 @@ pub(super) fn read_lines(
     mut each: impl FnMut(&str, u64, Span) -> Result<(), Problem>,
 ) -> anyhow::Result<Option<u64>> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("reading {name}"))?;
+    let file = UntilStopped::open(path).with_context(|| format!("reading {name}"))?;
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     let mut offset = 0;
@@ -148,6 +148,8 @@ pub(super) fn read_lines(
             );
         }
         if line.last() != Some(&b'\n') {
+            // Of a file that is no longer read, nothing is torn.
+            go_on()?;
             return Ok(Some(offset));
         }
         each(
@@ -157,6 +159,7 @@ pub(super) fn read_lines(
         )?;
         offset += bytes;
     }
+    go_on()?;
     Ok(None)
 }
 

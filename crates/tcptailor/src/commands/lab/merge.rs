@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base::human;
 use lab::Shard;
-use lab::results::{self, MANIFEST_FILE, Manifest, Record, RunId, SweepPlan, Worth};
+use lab::results::{self, MANIFEST_FILE, Manifest, Record, RunId, SweepPlan, Usability};
 use serde::Serialize;
 
 use super::folder::{self, Folder, Span};
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 struct RunLine {
     file: usize,
     span: Span,
-    worth: Worth,
+    worth: Usability,
     /// See [`Record::digest`].
     digest: u64,
 }

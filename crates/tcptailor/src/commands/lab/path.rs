@@ -81,7 +81,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// One end, for whoever starts programs there.
+/// One end, for starting programs there.
 #[derive(Debug, Serialize)]
 struct Host {
     netns: String,

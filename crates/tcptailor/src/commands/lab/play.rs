@@ -81,8 +81,8 @@ fn page() -> std::io::Result<String> {
     Ok(page)
 }
 
-/// A folder for temporary files that belongs to nobody else: what another user placed there could
-/// be a link to somewhere.
+/// A private folder for temporary files: what another user placed there could be a link to
+/// somewhere.
 fn own_folder() -> anyhow::Result<PathBuf> {
     let folder = tempfile::Builder::new()
         .prefix(&format!("{FOLDER}-"))
@@ -96,7 +96,7 @@ fn has_screen() -> bool {
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Whether somebody took the page to show it. It is not waited for.
+/// Whether a browser was started to show the page. It is not waited for.
 fn is_opened(page: &Path) -> bool {
     let opener = Command::new(OPENER)
         .arg(page)

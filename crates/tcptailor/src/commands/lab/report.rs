@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         let tables: Vec<String> = document.sweeps.iter().map(render).collect();
         tables.join("\n")
     });
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         write_page(path, &page::render(&document.sweeps))?;
     }
@@ -243,7 +243,7 @@ fn render(sweep: &Sweep) -> String {
     text
 }
 
-/// Which cells have runs that do not count, and why.
+/// Which cells have invalid runs, and why.
 fn reasons(sweep: &Sweep) -> impl Iterator<Item = (&CellSummary, &Reason)> {
     let cells = sweep.results.iter();
     cells.flat_map(|cell| cell.unusable.iter().map(move |reason| (cell, reason)))

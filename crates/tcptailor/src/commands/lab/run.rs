@@ -7,8 +7,6 @@ mod page;
 mod record;
 mod screen;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -200,7 +198,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             screen::render(&scenario, &cells, &ran, &document)
         })
     };
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if let Some(path) = &args.html {
         let page = page::render(&scenario, &cells, &ran, (&document, args.engine));
         write_page(path, &page)?;
@@ -257,11 +255,7 @@ pub(super) fn load_file(name: &str) -> Result<(Scenario, String), Problem> {
 }
 
 fn read_file(name: &str) -> Result<String, Problem> {
-    let mut text = String::new();
-    File::open(name)
-        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
-        .map_err(|error| Problem::file(Path::new(name), &error))?;
-    Ok(text)
+    output::read_text(Path::new(name), FILE_BYTES_MAX)
 }
 
 fn override_settings(scenario: &mut Scenario, args: &Args) -> Result<(), Problem> {

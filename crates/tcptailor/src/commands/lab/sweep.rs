@@ -13,7 +13,7 @@ use base::human;
 use clap::builder::PossibleValuesParser;
 use lab::app::HostCosts;
 use lab::results::{
-    FORMAT, Host, MANIFEST_FILE, Manifest, Record, RunId, SWEEP_RUNS_MAX, SweepPlan, Worth,
+    FORMAT, Host, MANIFEST_FILE, Manifest, Record, RunId, SWEEP_RUNS_MAX, SweepPlan, Usability,
 };
 use lab::{Amount, Shard};
 use serde::Serialize;
@@ -33,7 +33,7 @@ const RUNS_UNASKED_MAX: u64 = 1_000;
 const RUNS_MAX: i64 = SWEEP_RUNS_MAX as i64;
 /// Time to set up and remove the path of a trial on real packets.
 const REAL_TIME_SETUP: Duration = Duration::from_secs(1);
-/// Whoever waits for an answer looks this often whether the user wants the program to end.
+/// How often a wait for an answer checks whether the user wants the program to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Run a scenario with many values: each combination is a cell, the results go to a folder.
@@ -116,7 +116,7 @@ struct Document {
     skipped: u64,
     /// Runs that were made now.
     made: u64,
-    /// Runs that were made or in the folder, and whose numbers do not count.
+    /// Runs, made now or found in the folder, that are invalid.
     unusable: u64,
     seconds: f64,
     interrupted: bool,
@@ -154,7 +154,7 @@ impl Args {
         }
         let costs = self.costs.as_deref().map(calibrate::read).transpose()?;
         let is_virtual = self.engine == Engine::Virtual;
-        // How often is no setting of a cell: the manifest has a place of its own for it.
+        // The number of repetitions is not a setting of a cell: the manifest has a field for it.
         let mut set = Vec::new();
         for setting in &self.set {
             match setting.split_once('=') {
@@ -251,9 +251,9 @@ fn done(
 fn add_done(done: &mut BTreeMap<RunId, bool>, record: &Record) {
     match record.worth() {
         // As if it had not been made: the next try may be usable.
-        Worth::Retry => (),
-        Worth::Never => drop(done.entry(record.id).or_insert(false)),
-        Worth::Usable => drop(done.insert(record.id, true)),
+        Usability::Retry => (),
+        Usability::Never => drop(done.entry(record.id).or_insert(false)),
+        Usability::Usable => drop(done.insert(record.id, true)),
     }
 }
 
@@ -321,7 +321,7 @@ fn told(document: &Document) -> String {
     text
 }
 
-/// Asks before a sweep that takes long; where nobody can answer it is refused.
+/// Asks before a sweep that takes long; without a terminal it is refused.
 fn ask(plan: &SweepPlan, runner: &Runner, runs: u64, jobs: usize) -> Result<(), Problem> {
     let what = human::count(runs, "run");
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
@@ -365,7 +365,7 @@ fn line_of(
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut line = String::new();
-        // What cannot be read is no answer, and nobody may wait for it any more.
+        // A failed read is not an answer, and the receiver may be gone.
         let _ = read(&mut line);
         let _ = sender.send(line);
     });
@@ -403,7 +403,7 @@ fn measured(plan: &SweepPlan, runner: &Runner, runs: u64, jobs: usize) -> String
     format!(", about {}", about(each * runs as f64 / jobs as f64))
 }
 
-/// A time that nobody knows exactly.
+/// An approximate time.
 fn about(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),

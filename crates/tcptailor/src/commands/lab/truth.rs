@@ -7,13 +7,12 @@ mod page;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use base::Change;
 use doctor::{Objective, Place, Proposal, Side};
 use lab::{End, Measure};
 use serde::Serialize;
 use tailor::{
-    Answered, CannotKnow, Look, Prediction, Score, Scored, Timing, TruthCase, Twin, Unpredicted,
+    Answered, Look, NoPrediction, Prediction, Score, Scored, Timing, TruthCase, Twin, Unpredicted,
 };
 
 use crate::exit::{Exit, Problem};
@@ -164,8 +163,7 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     };
     let document = document(run, tally);
     if let Some(path) = &args.output {
-        std::fs::write(path, page::markdown(&document))
-            .with_context(|| format!("writing {}", path.display()))?;
+        crate::output::write_text(path, &page::markdown(&document))?;
     }
     output.report("lab-truth", &document, || page::text(&document))?;
     Ok(match document.ok {
@@ -284,7 +282,7 @@ impl Tally {
         subject.wait(case.warm_up)?;
         let look = subject.look(case.look)?;
         let Some(tried) = change_for(case, &look, subject)? else {
-            self.leave(label, &CannotKnow::NoConnection, output);
+            self.leave(label, &NoPrediction::NoConnection, output);
             return Ok(None);
         };
         let predicted = self.predict(&look, &tried);
@@ -315,7 +313,7 @@ impl Tally {
         Ok(Some(measured))
     }
 
-    fn predict(&mut self, look: &Look, tried: &Tried) -> Result<Prediction, CannotKnow> {
+    fn predict(&mut self, look: &Look, tried: &Tried) -> Result<Prediction, NoPrediction> {
         let began = linux::Clock.now();
         let predicted = tried.predict(look);
         self.took.push(linux::Clock.now().since(began));
@@ -325,7 +323,7 @@ impl Tally {
     fn take(
         &mut self,
         measured: &Measured,
-        predicted: Result<Prediction, CannotKnow>,
+        predicted: Result<Prediction, NoPrediction>,
         output: &Output,
     ) {
         let prediction = match predicted {
@@ -346,7 +344,7 @@ impl Tally {
         self.scored.push(scored);
     }
 
-    fn leave(&mut self, label: &str, why: &CannotKnow, output: &Output) {
+    fn leave(&mut self, label: &str, why: &NoPrediction, output: &Output) {
         output.note(format!("{label}: no prediction: {why}"));
         self.unpredicted.push(Unpredicted {
             label: label.to_owned(),
@@ -369,7 +367,7 @@ struct Tried {
 }
 
 impl Tried {
-    fn predict(&self, look: &Look) -> Result<Prediction, CannotKnow> {
+    fn predict(&self, look: &Look) -> Result<Prediction, NoPrediction> {
         let twin = Twin::of(look, self.place)?;
         let tweaks = Twin::tweaks(look, self.place, &self.changes)?;
         twin.predict(&tweaks, self.objective, (self.on_new, self.timing))

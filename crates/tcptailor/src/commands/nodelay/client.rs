@@ -1,4 +1,4 @@
-//! The client that sends messages in small pieces.
+//! The client that sends messages in small writes.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;

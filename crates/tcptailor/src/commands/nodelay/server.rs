@@ -112,7 +112,7 @@ pub(crate) fn server(args: &ServerArgs, output: &Output) -> anyhow::Result<Exit>
         format!("Listening on {}.", begin.address)
     })?;
     server.run(args.one_off, &mut |visit| {
-        // A reader of the results that left is no reason to end the service.
+        // The service continues if the reader of the results is gone.
         let _ = output.report("nodelay-visit", &Visited::new(visit), || text(visit, rate));
     })?;
     Ok(if interrupt::stopped() {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use base::human;
-use tailor::{Foretold, PredictionRow, Predictions, Source, TwinRow};
+use tailor::{Forecast, PredictionRow, Predictions, Source, TwinRow};
 
 use super::{Document, shown_rate};
 use crate::output;
@@ -20,7 +20,7 @@ pub(super) fn render(document: &Document) -> String {
     if let Some(twin) = twin {
         text.push_str(&about(twin));
     }
-    let is_known = |row: &PredictionRow| matches!(row.foretold, Foretold::Known(_));
+    let is_known = |row: &PredictionRow| matches!(row.forecast, Forecast::Known(_));
     let any = predictions.iter().any(is_known);
     match why {
         Some(why) if any => writeln!(
@@ -41,11 +41,11 @@ pub(super) fn render(document: &Document) -> String {
         text.push_str(&table(predictions));
     }
     for row in predictions {
-        let note = match &row.foretold {
-            Foretold::Known(given) if given.source == Source::TimeSaved && why.is_none() => {
+        let note = match &row.forecast {
+            Forecast::Known(given) if given.source == Source::TimeSaved && why.is_none() => {
                 "by the share of the time that it would save, without the twin".to_owned()
             }
-            Foretold::Unknown(unknown) if why.is_none() || any => {
+            Forecast::Unknown(unknown) if why.is_none() || any => {
                 format!("not predicted: {unknown}")
             }
             _ => continue,
@@ -113,7 +113,7 @@ fn table(rows: &[PredictionRow]) -> String {
     ]);
     let mut any = false;
     for row in rows {
-        let Foretold::Known(prediction) = &row.foretold else {
+        let Forecast::Known(prediction) = &row.forecast else {
             continue;
         };
         let Some(range) = prediction.range else {
@@ -141,13 +141,13 @@ fn table(rows: &[PredictionRow]) -> String {
     }
     let mut text = output::render(&table);
     text.push('\n');
-    let foretold = rows
+    let forecasts = rows
         .iter()
-        .filter(|row| matches!(row.foretold, Foretold::Known(_)));
-    for row in foretold.clone().filter(|row| row.acts_on_new_connections) {
+        .filter(|row| matches!(row.forecast, Forecast::Known(_)));
+    for row in forecasts.clone().filter(|row| row.acts_on_new_connections) {
         writeln!(text, "{}: on new connections.", row.change).expect("a String grows");
     }
-    for row in foretold.filter(|row| !row.risk.is_empty()) {
+    for row in forecasts.filter(|row| !row.risk.is_empty()) {
         writeln!(text, "{}: {}", row.change, row.risk).expect("a String grows");
     }
     text

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{Netns, Scope};
 use doctor::{Place, Recording, Services, Track};
-use tailor::{Foretold, Look, Timing, Twin};
+use tailor::{Forecast, Look, Timing, Twin};
 
 use crate::commands::diagnose::document::{FlowRow, VerdictRow};
 
@@ -26,13 +26,13 @@ pub(super) fn expected(
 ) -> Option<String> {
     let then = verdict.next.as_ref();
     let then = then.map(|next| format!("then limited by {next}"));
-    let foretold = match predicts {
+    let forecast = match predicts {
         true => predicted(recording, flow.place, verdict.id),
         false => None,
     };
-    let predicted = foretold.map(|foretold| match foretold {
-        Foretold::Known(prediction) => format!("predicted {}", prediction.text()),
-        Foretold::Unknown(why) => format!("not predicted: {why}"),
+    let predicted = forecast.map(|forecast| match forecast {
+        Forecast::Known(prediction) => format!("predicted {}", prediction.text()),
+        Forecast::Unknown(why) => format!("not predicted: {why}"),
     });
     match (predicted, then) {
         (Some(predicted), Some(then)) => Some(format!("{predicted}; {then}")),
@@ -41,7 +41,7 @@ pub(super) fn expected(
 }
 
 /// Prediction of a twin for the doctor's change of a socket against this finding.
-fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Foretold> {
+fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<Forecast> {
     let services = Services::of(recording);
     let is_of = |track: &Track| services.place(track.key) == place;
     let look = Look::new((recording.clone(), Netns::Own), None, |recording| {
@@ -53,7 +53,7 @@ fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<For
         all.find(|what_if| what_if.diagnosis == Some(diagnosis) && what_if.scope == Scope::Socket)
     })?;
     Some(match Twin::of(&look, place) {
-        Ok(twin) => what_if.foretell(&twin, TIMING),
-        Err(why) => Foretold::Unknown(why),
+        Ok(twin) => what_if.forecast(&twin, TIMING),
+        Err(why) => Forecast::Unknown(why),
     })
 }

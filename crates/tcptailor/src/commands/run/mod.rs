@@ -112,11 +112,10 @@ impl Args {
                 return Err(Problem::usage(message));
             }
         }
-        let files = [&self.output, &self.record].into_iter().flatten();
-        for path in files {
+        if let Some(path) = &self.output {
             crate::output::check_writable(path)?;
         }
-        Ok(())
+        self.record.as_deref().map_or(Ok(()), super::record::check)
     }
 
     fn netns(&self) -> Netns {

@@ -50,7 +50,7 @@ struct Attribution {
     by: &'static str,
     /// Why it is not by calls.
     reason: Option<String>,
-    /// Connections of this user that ended before anybody saw whose they were.
+    /// Connections of this user that ended before their owner was seen.
     unattributed: usize,
     /// Connections that the program began and that were never seen: refused ones, those in another
     /// network namespace, and some of a flood.
@@ -314,8 +314,8 @@ fn unseen(seen: &WatchedRun) -> usize {
     begun.filter(|&cookie| !cookies.contains(cookie)).count()
 }
 
-/// Connections of this user that opened while the program ran and whose program nobody saw. Of
-/// one with both ends here the ends count once.
+/// Connections of this user that opened while the program ran and whose owner was not seen. Of one
+/// with both ends here the ends count once.
 fn unattributed(seen: &WatchedRun) -> usize {
     let own = linux::privilege::user_id();
     let recording = &seen.recording;

@@ -11,8 +11,8 @@ use crate::commands::diagnose::document::{ChangeRow, Document, VerdictRow};
 const LOCK_SEND: u64 = 1;
 const LOCK_RECEIVE: u64 = 2;
 
-/// The settings of the program's own sockets that cure its main findings, the most important
-/// first; of one knob only one value.
+/// The settings of the program's own sockets that fix its main findings, the most important first;
+/// of one knob only one value.
 pub(super) fn suggested(document: &Document) -> Vec<SocketSetting> {
     let mut settings: Vec<SocketSetting> = Vec::new();
     let mains = document.flows.iter().filter_map(|flow| flow.main());

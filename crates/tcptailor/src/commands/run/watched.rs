@@ -18,7 +18,7 @@ use crate::commands::watching;
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 
-/// Nobody knows when a program ends; a watch has an end.
+/// The end of a program is unknown; a watch needs one.
 const TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Exit code of shells for a program that cannot be run.
 const NOT_RUNNABLE: u8 = 126;
@@ -162,8 +162,8 @@ impl Program<'_> {
     }
 }
 
-/// Gives those connections their owners that were gone before anybody could look for them. Short
-/// ones of several processes with one name are taken for those of the first: a script that calls a
+/// Assigns owners to connections that were gone before their owner could be looked up. Short ones
+/// of several processes with one name are taken for those of the first: a script that calls a
 /// client a hundred times has one service, not a hundred.
 fn name_owners(recording: &mut Recording, noted: &Noted) {
     let mut firsts: BTreeMap<String, SocketOwner> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Three services of old: discard, character generator, echo (RFC 863, 864, 862), for any number of
-//! connections at once.
+//! Three classic services: discard, character generator, echo (RFC 863, 864, 862), for any number
+//! of connections at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use stack::{Event, Host, ListenOptions, Payload, ReadError, SocketId, WriteError
 /// Most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Memory that the generator writes, again and again: little enough to stay in the cache.
+/// Memory that the generator writes repeatedly: little enough to stay in the cache.
 const CHUNK_BYTES: usize = 128 << 10;
 
 /// How often it does in one call. What remains of a call behind its last whole GSO packet leaves
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Reads and writes in one call: whoever sent a request waits for no other connection's turn.
+    /// Reads and writes in one call: a request does not wait for another connection's turn.
     fn echo(&mut self, now: Instant, host: &mut Host, id: SocketId) -> Call {
         if self.pending.is_empty() {
             let call = self.read(now, host, id);
@@ -226,7 +226,7 @@ impl Connection {
 
 impl App for Ports {
     fn start(&mut self, _now: Instant, _host: &mut Host) {
-        // It listens since before anybody was told that it does.
+        // It listens before that is announced.
     }
 
     fn handle_event(&mut self, _now: Instant, id: SocketId, _event: Event) {

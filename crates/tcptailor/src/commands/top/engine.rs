@@ -1,6 +1,6 @@
-//! Looks at connections all the time, as `watch` does, in windows that follow each other: tells
-//! what they did each second, asks the doctor about each window, and keeps the last of them to be
-//! saved. Bounds its own CPU time.
+//! Samples connections continuously, as `watch` does, in consecutive windows: reports what they did
+//! each second, asks the doctor about each window, and keeps the last windows to be saved. Bounds
+//! its own CPU time.
 
 mod judge;
 mod window;
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Saves what is kept of a namespace, or of the first one; how that went is an event.
     pub(super) fn save(&self, path: PathBuf, place: Option<Arc<NetnsPlace>>) {
-        // Where nobody receives it the thread has ended, which is told.
+        // If the receiver is gone the thread has ended, which is reported.
         if self.saves.send((path, place)).is_ok() {
             self.shared.is_asked.store(true, Ordering::Relaxed);
         }
@@ -254,7 +254,7 @@ impl Work {
     }
 
     fn tell(&self, event: Event) {
-        // Where nobody listens any more it is over.
+        // If the receiver is gone, it ends.
         let _ = self.events.send(event);
     }
 

@@ -107,8 +107,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     top.run()
 }
 
-/// Ends the program where its loop does not: the library that waits for keys reads again and again
-/// from a terminal that is gone, and returns to nobody.
+/// Ends the program where its loop does not: the library that waits for keys reads repeatedly from
+/// a terminal that is gone, and never returns.
 fn end_without_terminal() -> anyhow::Result<()> {
     let wait = || {
         while !interrupt::stopped() {
@@ -229,7 +229,14 @@ impl Top {
     }
 
     fn save(&mut self, path: &Path, place: Option<Arc<NetnsPlace>>) {
-        match crate::output::check_writable(path) {
+        // A pipe might never be read, and the screen would wait with it.
+        let is_device = crate::output::is_device(path);
+        let refused = || Problem::usage(format!("{} is not a file", path.display()));
+        let checked = match is_device {
+            true => Err(refused()),
+            false => super::record::check(path),
+        };
+        match checked {
             Ok(()) => {
                 self.model
                     .handle(Event::Note(format!("saving {}", path.display())));

@@ -227,7 +227,7 @@ impl Model {
         self.sort_anew();
     }
 
-    /// Makes the list in another order: what lines were sorted by before says nothing.
+    /// Sorts the list anew, without regard to the previous order.
     fn sort_otherwise(&mut self) {
         self.ranks.clear();
         self.sort_anew();

@@ -24,7 +24,7 @@ pub(super) struct Prompt {
 
 /// Effect of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum KeyEffect {
     More,
     Done,
     Cancelled,
@@ -48,19 +48,19 @@ impl Prompt {
         }
     }
 
-    pub(super) fn handle_key(&mut self, key: KeyEvent) -> Typed {
+    pub(super) fn handle_key(&mut self, key: KeyEvent) -> KeyEffect {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if let Wanted::Run(_) = self.wanted {
             return match key.code {
-                KeyCode::Char('y' | 'Y') | KeyCode::Enter => Typed::Done,
-                KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Typed::Cancelled,
-                _ => Typed::More,
+                KeyCode::Char('y' | 'Y') | KeyCode::Enter => KeyEffect::Done,
+                KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => KeyEffect::Cancelled,
+                _ => KeyEffect::More,
             };
         }
         self.error = None;
         match key.code {
-            KeyCode::Enter => return Typed::Done,
-            KeyCode::Esc => return Typed::Cancelled,
+            KeyCode::Enter => return KeyEffect::Done,
+            KeyCode::Esc => return KeyEffect::Cancelled,
             KeyCode::Char('u') if is_control => self.text.clear(),
             KeyCode::Char('w') if is_control => {
                 let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
@@ -68,9 +68,9 @@ impl Prompt {
             }
             KeyCode::Char(character) if !is_control => self.text.push(character),
             // As in vi and less: where there is nothing to be deleted it ends.
-            KeyCode::Backspace if self.text.pop().is_none() => return Typed::Cancelled,
+            KeyCode::Backspace if self.text.pop().is_none() => return KeyEffect::Cancelled,
             _ => {}
         }
-        Typed::More
+        KeyEffect::More
     }
 }

@@ -627,7 +627,7 @@ fn lines_that_are_about_equal_stay_where_they_are() {
         // What becomes clearly faster moves up.
         model.handle(look([50_000_000, 50_000_000, 80_000_000]));
         assert_eq!(names(&model)[0], "gamma to :443");
-        // Whoever sorts anew gets the order of now.
+        // Sorting again uses the present values.
         model.handle(look([52_000_000, 50_000_000, 80_000_000]));
         assert_eq!(names(&model)[1], "beta to :443");
         keys(&mut model, if sort_keys.is_empty() { "s" } else { "ssss" });

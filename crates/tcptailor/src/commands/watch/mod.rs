@@ -25,7 +25,7 @@ use self::finding::Event;
 use self::metrics::Exposition;
 use self::pace::Pace;
 use self::page::PageFile;
-use self::round::{Looker, WINDOW_MAX};
+use self::round::{Sampler, WINDOW_MAX};
 use self::state::State;
 use crate::commands::diagnose::command_words;
 use crate::commands::watching::Watched;
@@ -86,13 +86,13 @@ struct Line<'e> {
     schema: &'static str,
     time: String,
     #[serde(flatten)]
-    event: &'e Told,
+    event: &'e LogEvent,
 }
 
 /// Event of the log.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Told {
+enum LogEvent {
     Finding(Event),
     Own(Own),
 }
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let endpoint = Endpoint::new(args.every, args.max_cpu.as_f64());
     let window = WINDOW_MAX.min(args.every);
     let mut rounds = Rounds {
-        looker: Looker::new(place, filter, window, address),
+        looker: Sampler::new(place, filter, window, address),
         process,
         state: match args.html {
             Some(_) => {
@@ -244,7 +244,7 @@ fn bind_problem(args: &Args, error: linux::Error) -> anyhow::Error {
 
 /// The work of the main thread.
 struct Rounds<'w> {
-    looker: Looker,
+    looker: Sampler,
     /// The requested process; the watch ends with it.
     process: Option<OwnerProcess>,
     state: State,
@@ -346,14 +346,14 @@ impl Rounds<'_> {
         self.state.expose(&mut exposition);
         self.endpoint.publish(exposition.into_text());
         for event in events {
-            tell_line(self.output, &Told::Finding(event));
+            tell_line(self.output, &LogEvent::Finding(event));
         }
         self.write_page(false);
         Ok(())
     }
 
     /// Writes the page, where one is asked for and there is something to be told: where it is due,
-    /// and at the end. That it cannot be written is no reason to end.
+    /// and at the end. The service continues if it cannot be written.
     fn write_page(&mut self, is_over: bool) {
         let now = linux::Clock.now();
         let (Some(page), Some(history), false) =
@@ -413,11 +413,11 @@ pub(crate) fn own_cpu_time() -> Duration {
 }
 
 fn tell(output: &Output, own: Own) {
-    tell_line(output, &Told::Own(own));
+    tell_line(output, &LogEvent::Own(own));
 }
 
-/// A line on stdout. That its reader left is no reason to end the service.
-fn tell_line(output: &Output, event: &Told) {
+/// A line on stdout. The service continues if its reader is gone.
+fn tell_line(output: &Output, event: &LogEvent) {
     let _ = if output.is_json() {
         output.json_line(&Line {
             schema: "tcptailor/watch/1",
@@ -429,13 +429,13 @@ fn tell_line(output: &Output, event: &Told) {
     };
 }
 
-fn line_of(event: &Told) -> String {
+fn line_of(event: &LogEvent) -> String {
     match event {
-        Told::Finding(event) => event.line(),
-        Told::Own(Own::Listening { address, .. }) => {
+        LogEvent::Finding(event) => event.line(),
+        LogEvent::Own(Own::Listening { address, .. }) => {
             format!("metrics at http://{address}/metrics")
         }
-        Told::Own(Own::Interval {
+        LogEvent::Own(Own::Interval {
             interval_s,
             cpu_s,
             cpu_budget,
@@ -445,8 +445,8 @@ fn line_of(event: &Told) -> String {
             base::human::time(Duration::from_secs_f64(*cpu_s)),
             cpu_budget * 100.0,
         ),
-        Told::Own(Own::RoundFailed { message }) => format!("could not look: {message}"),
-        Told::Own(Own::PageFailed { message }) => {
+        LogEvent::Own(Own::RoundFailed { message }) => format!("could not look: {message}"),
+        LogEvent::Own(Own::PageFailed { message }) => {
             format!("could not write the page: {message}; the watch goes on")
         }
     }

@@ -206,7 +206,7 @@ fn note(
 
 /// Looks, and keeps from round to round what differences are made from.
 #[derive(Debug)]
-pub(super) struct Looker {
+pub(super) struct Sampler {
     place: Where,
     filter: Filter,
     window: Duration,
@@ -267,7 +267,7 @@ struct Carried {
     incomplete: BTreeSet<Netns>,
 }
 
-impl Looker {
+impl Sampler {
     pub(super) const fn new(
         place: Where,
         filter: Filter,
@@ -662,7 +662,7 @@ mod tests {
     }
 
     /// Counts a connection that has sent this many bytes; what was added to its service.
-    fn sent(looker: &mut Looker, state: TcpState, bytes: u64, incomplete: bool) -> Option<u64> {
+    fn sent(looker: &mut Sampler, state: TcpState, bytes: u64, incomplete: bool) -> Option<u64> {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 443).into(),
             remote: ([10, 0, 0, 2], 50_000).into(),
@@ -698,8 +698,8 @@ mod tests {
         Some(service.traffic.sent_bytes)
     }
 
-    fn looker(filter: &str) -> Looker {
-        let mut looker = Looker::new(
+    fn looker(filter: &str) -> Sampler {
+        let mut looker = Sampler::new(
             Where::One(Netns::Own),
             filter.parse().expect("a filter"),
             WINDOW_MAX,

@@ -148,7 +148,7 @@ pub(super) fn applications() -> Vec<Scene> {
         scene("records, nagle", "unbatched-records", records, |s, tick| {
             s.unacked_pkts = Some(u32::from(tick % 3 == 0));
         }),
-        // As many bytes in fewer segments, and as small ones at a rate that nobody minds.
+        // As many bytes in fewer segments, and as small ones at a harmless rate.
         scene("records, joined", "app-limited", joined, plain),
         scene("telemetry", "app-limited", telemetry, |s, _| {
             s.nodelay = Some(true);

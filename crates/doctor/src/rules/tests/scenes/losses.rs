@@ -180,7 +180,7 @@ pub(super) fn losses() -> Vec<Scene> {
         }),
         scene("policer", "policed", policed, cuts),
         // A kernel's: a program writes half of what BBR finds the path to carry, and packets get
-        // lost at the same size of the window each time. That is no limit of the path.
+        // lost at the same size of the window each time. That is not a limit of the path.
         Scene {
             expected: None,
             ..scene("BBR with room", "policed", policed, |s, tick| {
@@ -239,7 +239,7 @@ pub(super) fn blocks() -> Vec<Scene> {
             cuts(s, tick);
             s.notsent_lowat_bytes = Some(131_072);
         }),
-        // Whoever is answered may wait for that.
+        // A client that gets answers may wait for that.
         Scene {
             expected: None,
             ..scene("blocks that are answered", "app-limited", asks, cuts)
@@ -259,7 +259,7 @@ pub(super) fn silences() -> Vec<Scene> {
             s.segs_in = Some(2000);
             s.since_ack_received = Some(Duration::from_secs(9));
         }),
-        // A request of 11 small segments, and the SYN-ACK comes again and again.
+        // A request of 11 small segments, and the SYN-ACK is retransmitted repeatedly.
         scene("never accepted", "path-dead", HOLE, |s, tick| {
             s.backoff = Some(3 + (tick / 40) as u8);
             s.advmss_bytes = Some(1448);

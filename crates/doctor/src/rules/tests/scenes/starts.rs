@@ -91,7 +91,7 @@ fn short(port: u16, begin: u64, life: u64, first_cwnd: u32) -> Timeline {
 }
 
 /// A server that answers each question with 50 KB over 20 ms, 460 ms after the one before: for 400
-/// ms its program works on the answer, or nobody asks. Seen every 10 ms.
+/// ms its program works on the answer, or there is no request. Seen every 10 ms.
 fn pages(works: bool) -> Timeline {
     let mut timeline = Timeline::new();
     for tick in 0..460_u64 {
@@ -231,7 +231,7 @@ pub(super) fn starts() -> Vec<Scene> {
         // Who asks waits for the program, and hardly for the window.
         of("pages worked for", Some("application-thinks"), pages(true)),
         of("pages", Some("slow-start-after-idle"), pages(false)),
-        // Nobody waits for these answers, and the window shows at the other end alone.
+        // Nothing waits for these answers, and the window shows at the other end alone.
         of("blocks arrive", None, blocks_arrive()),
         Scene {
             siblings: earlier(480, 10),

@@ -172,7 +172,7 @@ fn table(sweep: &Sweep) -> Table {
     }
 }
 
-/// Why runs do not count, where there are any.
+/// Why runs are invalid, if there are any.
 fn reasons(sweep: &Sweep) -> Vec<Part> {
     let row = |(cell, reason): (&CellSummary, &Reason)| {
         vec![

@@ -128,9 +128,8 @@ impl Head {
 }
 
 impl Folder {
-    /// Opens a folder, new or of the same experiments, and reads the runs that it has. Nobody else
-    /// can open it until it is dropped. Runs in real time are added to those of the same machine
-    /// alone.
+    /// Opens a folder, new or of the same experiments, and reads the runs that it has. It is locked
+    /// until it is dropped. Runs in real time are added to those of the same machine alone.
     pub(super) fn open(
         path: &Path,
         head: &Head,

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     document.summary.interrupted = interrupt::stopped() && campaign.wants_more();
     document.summary.elapsed_s = linux::Clock.now().since(began).as_secs_f64();
     let told = report(&document, output);
-    // One of the two that cannot be written is no reason to lose the other.
+    // If one of the two cannot be written, the other is not lost.
     if folder.is_some() || args.html.is_some() {
         let page = courses(&campaign).page(&document, output::provenance());
         if let Some(folder) = &folder {
@@ -299,7 +299,7 @@ fn open(
     Ok(folder)
 }
 
-/// Seconds from a file: what is no time is none.
+/// Seconds from a file; an invalid time is `None`.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

@@ -160,7 +160,7 @@ impl Runner {
                         Ok(outcome)
                     }
                     Err(error) if error.is_missing_privilege() => Err(error.into()),
-                    // One cell that cannot be run is no reason to lose the others.
+                    // If one cell cannot be run, the others are not lost.
                     Err(error) => Ok(Outcome::ended_early(error.to_string())),
                 }
             }

@@ -89,7 +89,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Replaces an earlier record; a file of somebody else is left alone, and no link is followed.
+/// Replaces an earlier record; other files are left alone, and no link is followed.
 fn create(file: &Path, is_ours: &dyn Fn(&[u8]) -> bool) -> anyhow::Result<BufWriter<File>> {
     crate::output::open_result(file, is_ours).map(BufWriter::new)
 }

@@ -43,11 +43,11 @@ pub(super) struct Made {
 /// State shared by all threads.
 struct Shared<'w> {
     work: &'w Work<'w>,
-    /// Positions that nobody has taken.
+    /// Positions that no thread has taken.
     rest: Mutex<Box<dyn Iterator<Item = u64> + Send>>,
     log: Mutex<LineLog>,
     bar: Progress,
-    /// Set where going on is no use: the log cannot be written, or a thread found a bug.
+    /// Set when continuing is useless: the log cannot be written, or a thread found a bug.
     broken: AtomicBool,
     skipped: AtomicU64,
     made: AtomicU64,
@@ -157,7 +157,7 @@ impl Shared<'_> {
         Ok(Some(Record::new(&planned, outcome, at)))
     }
 
-    /// One cell that makes no sense is no reason to lose the others; a missing permission is.
+    /// One invalid cell does not stop the others; a missing permission does.
     fn outcome(&self, planned: &Planned) -> anyhow::Result<Outcome> {
         if planned.problems.is_empty() {
             return self.work.runner.run(&planned.trial, &mut |_| ());

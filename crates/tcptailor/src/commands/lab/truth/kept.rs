@@ -17,11 +17,14 @@ use tailor::{Arrivals, Look, Timing};
 
 use super::{Measured, Tried};
 use crate::exit::Problem;
+use crate::output::UntilStopped;
 
 /// The file that says of which run the looks are.
 const RUN: &str = "run.json";
 /// Largest file of a run: a few numbers.
 const RUN_BYTES_MAX: u64 = 64 * 1024;
+/// Largest file of a trial without its looks.
+const HEAD_BYTES_MAX: u64 = 16 << 20;
 
 /// A run of `lab truth`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,7 +131,7 @@ pub(super) fn list(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// Reads one of [`list`].
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let problem = || format!("reading {}", path.display());
-    let text = std::fs::read_to_string(path)?;
+    let text = crate::output::read_text(path, HEAD_BYTES_MAX)?;
     let head: Head = serde_json::from_str(&text).with_context(problem)?;
     let place = head
         .listening
@@ -167,6 +170,6 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
 
 fn read_recording(path: &Path) -> anyhow::Result<(Recording, Netns)> {
     let problem = || format!("reading {}", path.display());
-    let mut from = BufReader::new(File::open(path).with_context(problem)?);
+    let mut from = BufReader::new(UntilStopped::open(path).with_context(problem)?);
     file::read(&mut from).with_context(problem)
 }

@@ -48,7 +48,7 @@ struct Pool {
 #[derive(Debug, Serialize)]
 struct Holder {
     remote: Option<SocketAddr>,
-    /// Buffers with what it sent and nobody has read.
+    /// Buffers of data that it sent and that was not acknowledged.
     received: u32,
     /// Buffers with what it has not acknowledged.
     sent: u32,

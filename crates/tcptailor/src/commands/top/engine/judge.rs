@@ -179,7 +179,7 @@ impl Mark {
         };
         let bytes = |read: fn(&FlowSample) -> Option<u32>| f64::from(read(last).unwrap_or(0));
         let millis = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64() * 1e3;
-        // Each with so much that more or less of it says nothing.
+        // Each with enough that more or less of it has no meaning.
         let amounts = [
             per_second(|s| s.bytes_acked) + 1e3,
             per_second(|s| s.bytes_received) + 1e3,

@@ -1,5 +1,6 @@
-//! Some seconds in which all namespaces are looked into at the same time, each by a thread. Each
-//! tells once a second what its connections did; the first one passes on what all have told last.
+//! Some seconds in which all namespaces are sampled at the same time, each by a thread. Each
+//! reports once a second what its connections did; the first one passes on the latest reports of
+//! all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,8 @@ use std::time::Duration;
 use base::{FlowSample, Fraction, Instant};
 use doctor::Recording;
 use linux::{
-    Filter, KnownOwners, NetnsHandle, NetnsPlace, Onlooker, OwnerProcess, ScanRequest, SockDiag,
-    WatchProgress, WatchRequest,
+    Filter, KnownOwners, NetnsHandle, NetnsPlace, OwnerProcess, ScanRequest, SockDiag,
+    WatchObserver, WatchProgress, WatchRequest,
 };
 
 use super::super::live::{Connection, Watchlist};
@@ -172,7 +173,7 @@ impl Window<'_> {
             seed: self.seed,
             ..WatchRequest::new(filter, self.length)
         };
-        let mut looker = Looker {
+        let mut looker = SampleReceiver {
             window: self,
             place,
             watchlist,
@@ -193,7 +194,7 @@ impl Window<'_> {
 }
 
 /// Receives the samples of a namespace.
-struct Looker<'w> {
+struct SampleReceiver<'w> {
     window: &'w Window<'w>,
     place: &'w Arc<NetnsPlace>,
     watchlist: &'w mut Watchlist,
@@ -205,7 +206,7 @@ struct Looker<'w> {
     is_first: bool,
 }
 
-impl Onlooker for Looker<'_> {
+impl WatchObserver for SampleReceiver<'_> {
     fn on_look(&mut self, cookie: u64, sample: &FlowSample) {
         self.watchlist.handle_look(cookie, sample);
     }
@@ -228,11 +229,11 @@ impl Onlooker for Looker<'_> {
         if let Some(looks_per_s) = self.rate.poll(now, seen.looks) {
             let tracks = seen.tracks.iter();
             let wanted = tracks.filter(|track| selects(&request.filter, track));
-            let told = Told {
+            let update = NamespaceUpdate {
                 connections: self.watchlist.poll(now, wanted),
                 looks_per_s,
             };
-            board.put(self.place, told, self.is_first.then_some(now));
+            board.put(self.place, update, self.is_first.then_some(now));
         }
     }
 }
@@ -245,9 +246,9 @@ fn share_look(max_cpu: Fraction, thrift: f64) -> u32 {
     (1.0 / share).ceil().clamp(2.0, 10_000.0) as u32
 }
 
-/// Results of a namespace in its last second.
+/// The connections of a namespace in its last second.
 #[derive(Debug, Default)]
-struct Told {
+struct NamespaceUpdate {
     connections: Vec<Connection>,
     looks_per_s: f64,
 }
@@ -261,7 +262,7 @@ pub(super) struct Board {
 
 #[derive(Debug)]
 struct Notes {
-    of: BTreeMap<Arc<NetnsPlace>, Told>,
+    of: BTreeMap<Arc<NetnsPlace>, NamespaceUpdate>,
     usage: Usage,
 }
 
@@ -285,30 +286,34 @@ impl Board {
         self.notes().of.retain(|place, _| is_kept(place));
     }
 
-    /// Takes what a namespace tells; at `now`, where it is given, passes on what all have told.
-    fn put(&self, place: &Arc<NetnsPlace>, told: Told, now: Option<Instant>) {
+    /// Takes the update of a namespace; with `now`, passes on the latest of all.
+    fn put(&self, place: &Arc<NetnsPlace>, update: NamespaceUpdate, now: Option<Instant>) {
         let mut notes = self.notes();
         let Some(now) = now else {
-            notes.of.insert(Arc::clone(place), told);
+            notes.of.insert(Arc::clone(place), update);
             return;
         };
         let cpu = notes.usage.poll(now);
         let others = notes.of.values();
-        let look = together(told, others, cpu);
-        // Where nobody listens any more it is over.
+        let look = together(update, others, cpu);
+        // If the receiver is gone, it ends.
         let _ = self.events.send(Event::Looked(look));
     }
 }
 
 /// Sum of all results, beginning with the first namespace's own. The rate of looks is the mean over
 /// connections.
-fn together<'t>(first: Told, others: impl Iterator<Item = &'t Told> + Clone, cpu: f64) -> Look {
-    let weight = |told: &Told| (told.connections.len() + 1) as f64;
+fn together<'t>(
+    first: NamespaceUpdate,
+    others: impl Iterator<Item = &'t NamespaceUpdate> + Clone,
+    cpu: f64,
+) -> Look {
+    let weight = |update: &NamespaceUpdate| (update.connections.len() + 1) as f64;
     let sum: f64 = others.clone().map(weight).sum::<f64>() + weight(&first);
-    let looks = |told: &Told| told.looks_per_s * weight(told);
+    let looks = |update: &NamespaceUpdate| update.looks_per_s * weight(update);
     let looks_per_s = (others.clone().map(looks).sum::<f64>() + looks(&first)) / sum;
     let mut connections = first.connections;
-    connections.extend(others.flat_map(|told| told.connections.iter().cloned()));
+    connections.extend(others.flat_map(|update| update.connections.iter().cloned()));
     Look {
         connections,
         looks_per_s,
@@ -391,7 +396,7 @@ mod tests {
         })
     }
 
-    fn told(place: &Arc<NetnsPlace>, cookies: &[u64], looks_per_s: f64) -> Told {
+    fn told(place: &Arc<NetnsPlace>, cookies: &[u64], looks_per_s: f64) -> NamespaceUpdate {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
             remote: ([10, 0, 0, 2], 443).into(),
@@ -409,7 +414,7 @@ mod tests {
                 share: 1.0,
             },
         };
-        Told {
+        NamespaceUpdate {
             connections: cookies.iter().map(connection).collect(),
             looks_per_s,
         }
@@ -421,7 +426,7 @@ mod tests {
         let board = Board::new(sender);
         let [own, blue, red] = ["own", "blue", "red"].map(place);
         let now = linux::Clock.now();
-        let seen = |told: Told| {
+        let seen = |told: NamespaceUpdate| {
             board.put(&own, told, Some(now));
             match events.try_recv() {
                 Ok(Event::Looked(look)) => {

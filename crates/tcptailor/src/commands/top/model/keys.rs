@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Ask, Command, Model, Page};
-use crate::commands::top::prompt::{Prompt, Typed, Wanted};
+use crate::commands::top::prompt::{KeyEffect, Prompt, Wanted};
 use crate::commands::top::view;
 use crate::commands::watching::parse_filter;
 
@@ -133,12 +133,12 @@ impl Model {
     fn handle_typing(&mut self, key: KeyEvent) -> Option<Ask> {
         let mut prompt = self.prompt.take()?;
         match prompt.handle_key(key) {
-            Typed::Cancelled => return None,
-            Typed::More => {
+            KeyEffect::Cancelled => return None,
+            KeyEffect::More => {
                 self.prompt = Some(prompt);
                 return None;
             }
-            Typed::Done => {}
+            KeyEffect::Done => {}
         }
         match &prompt.wanted {
             Wanted::Filter => {
