@@ -27,7 +27,7 @@ const MAKES_FILES: &str = "`tcptailor record -o FILE` makes recordings, `tcpdump
 const STDIN: &str = "-";
 
 /// The file that the first word names; filters begin with a word that has no dot and no slash, or
-/// with an address that is no file's name.
+/// with an address, where no file has that name.
 pub(super) fn file(args: &Watching) -> Option<&Path> {
     let first = args.watched.filter.first()?;
     let is_path = first.contains(['.', '/']) && !first.contains(char::is_whitespace);
