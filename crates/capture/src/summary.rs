@@ -109,7 +109,7 @@ impl CaptureSummary {
             (
                 self.connections_without_syn,
                 "connection",
-                "begun before it: the scale of their windows is estimated or unknown",
+                "begun before it: their window scale is estimated or unknown",
             ),
             (
                 self.duplicate_packets,

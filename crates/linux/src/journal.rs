@@ -276,9 +276,10 @@ impl Journal {
                 what: format!("confirming transaction {id}"),
                 reason: match entry.status() {
                     Status::Kept => "it is kept already".into(),
-                    Status::Leased | Status::RolledBack | Status::RollingBack => {
-                        "its time was over, and it is rolled back".into()
+                    Status::Leased | Status::RollingBack => {
+                        "its time is over, and it is being rolled back".into()
                     }
+                    Status::RolledBack => "it has been rolled back".into(),
                     _ => "it is not on trial".to_owned(),
                 },
             });

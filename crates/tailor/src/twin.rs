@@ -105,7 +105,10 @@ impl core::fmt::Display for NoPrediction {
                  delay some of them",
             ),
             Self::FarEnd => f.write_str("it is set at the far end, which was not observed"),
-            Self::Knob(knob) => write!(f, "{knob}: only a kernel has this setting"),
+            Self::Knob(knob) => write!(
+                f,
+                "{knob}: the simulated TCP has no such setting or value; only a kernel may"
+            ),
             Self::NotInPackets(knob) => write!(
                 f,
                 "packets do not show how {knob} is set there now; predict from a recording of that \

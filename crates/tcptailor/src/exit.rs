@@ -235,6 +235,10 @@ fn usage_of(text: &str) -> (String, Option<String>) {
     }
     let message = message.join(" ");
     let message = message.strip_prefix("error: ").unwrap_or(&message);
+    // Clap's list has the commands that are not for people, too.
+    if let Some((message, _)) = message.split_once(" [subcommands:") {
+        return (message.to_owned(), Some("`--help` lists them".into()));
+    }
     (message.to_owned(), hint)
 }
 

@@ -138,6 +138,7 @@ fn unknown_names_are_answered_with_what_was_meant() {
     user.check(&["lab", "faults", "rmemm"], 2, "did you mean `rmem`");
     user.check(&["knobs", "nodlay"], 2, "did you mean `nodelay`");
     user.check(&["diagnose", "dprt = :1"], 2, "did you mean `dport`");
+    user.check(&["diagnose", "iperf3"], 2, "`comm = iperf3` for a program");
     user.check(&["bench", "::1", "--set", "sndbf=1"], 2, "`sndbuf`");
     user.check(&["bench", "::1", "--mode", "strem"], 2, "'stream'");
     user.check(&["fit"], 2, "<HOST|--lab <FAULT>|--pid <PID>>");
@@ -382,6 +383,26 @@ fn an_interrupted_bench_says_so_in_the_form_asked_for() {
     assert_eq!(status.code(), Some(130), "{stderr}");
     let document: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(document["error"]["code"], "interrupted");
+}
+
+/// As of iperf3: whoever ends a run has seen enough, and wants to see what it came to.
+#[test]
+fn a_run_that_was_cut_is_told_as_far_as_it_went() {
+    let user = User::new();
+    let (mut serve, address) = serve(&user);
+    let bench = Running::start(user.command(&["bench", &address, "-t", "60s"]));
+    serve.wait_for("connected");
+    thread::sleep(Duration::from_millis(3500));
+    bench.signal("INT");
+    let (status, stdout, stderr) = bench.end();
+    serve.signal("INT");
+    serve.end();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert!(
+        stdout.contains("Interrupted: the figures are those of"),
+        "{stdout}{stderr}"
+    );
+    assert!(stdout.contains("as given     1"), "{stdout}");
 }
 
 /// A stopped process is a host that still acknowledges but is silent: harder to notice than one

@@ -114,17 +114,20 @@ fn what_cannot_be_judged_is_told() {
     check(&[&at("packed.rec")], 2, "its gzip data ends early");
     std::fs::write(at("empty.rec"), "").expect("a file");
     check(&[&at("empty.rec")], 2, "the file is empty");
-    check(&[&at("other.rec"), "-N", "x"], 2, "a namespace of its own");
+    check(&[&at("other.rec"), "-N", "x"], 2, "leave -N out");
     check(
         &[&at("other.rec"), "-o", &at("plan.json")],
         2,
-        "of another time",
+        "planned for live connections",
     );
     check(&[&at("")], 2, "Is a directory");
     let saved = tcptailor(&["record", "-o", &at("x.rec"), "-t", "1s", "dport = :1"]);
     assert_eq!(saved.status.code(), Some(0));
     assert!(text(&saved.stderr).contains("only the host was recorded"));
     check(&[&at("x.rec")], 0, "");
+    // An address is a filter, where no file has its name.
+    let of_filter = "no connection matches the filter";
+    check(&["127.0.0.1:1", "-t", "1s"], 0, of_filter);
 }
 
 /// A program calls itself what it likes, and who sends a recording writes what he likes.

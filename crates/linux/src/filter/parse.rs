@@ -382,6 +382,15 @@ fn bare(word: Token<'_>) -> Result<Test> {
         Some((name, _)) => Some(format!("state {name}")),
         None => nearest_word(word.text, KEYWORDS.into_iter()).map(String::from),
     };
+    if meant.is_none() {
+        let text = word.text;
+        return error(
+            word.column,
+            format!(
+                "unknown test `{text}`; write `comm = {text}` for a program, `:443` for a port"
+            ),
+        );
+    }
     error(word.column, unknown("test", word.text, meant.as_deref()))
 }
 

@@ -163,6 +163,10 @@ fn errors_say_where_and_what_was_meant() {
         "column 1: unknown test `dprot`; did you mean `dport`?",
     );
     check(
+        "iperf3",
+        "column 1: unknown test `iperf3`; write `comm = iperf3` for a program",
+    );
+    check(
         "dport = :htps",
         "column 9: unknown port `htps`; did you mean `https`?",
     );

@@ -70,7 +70,7 @@ impl Waiting {
                 }
                 (0, _) => {}
                 (_, length) if !may_be_hello(&self.heard[..length]) => {
-                    return Some(Opened::Failed(Offence::NoAuth, "is not a tcptailor client"));
+                    return Some(Opened::Failed(Offence::NoAuth, "not a tcptailor client"));
                 }
                 (_, HELLO_BYTES) => return Some(Opened::Hello(Box::new(self.heard))),
                 _ => {}

@@ -65,13 +65,13 @@ impl Refusal {
     /// In the server's log, behind the client's address.
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::KeyRequired => "has no key",
-            Self::NoKeyHere => "asks for a key, and this server has none",
+            Self::KeyRequired => "no key",
+            Self::NoKeyHere => "it asks for a key, and this server has none",
             Self::WrongKey => "does not hold the key",
-            Self::OtherVersion => "speaks another version of the protocol",
-            Self::Busy => "came while too many connections were at their opening",
-            Self::TooManyOfAddress => "has too many connections at their opening",
-            Self::Penalty => "failed too often and has to wait",
+            Self::OtherVersion => "another version of the protocol",
+            Self::Busy => "too many connections that have not authenticated",
+            Self::TooManyOfAddress => "too many of this address have not authenticated",
+            Self::Penalty => "failed too often, and has to wait",
         }
     }
 }

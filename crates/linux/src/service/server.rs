@@ -392,7 +392,12 @@ impl lobby::Host for Door<'_, '_> {
         match opened {
             Opened::Token(token) => {
                 if !self.serve.route(&token, waiting.stream, remote) {
-                    self.fail(&place, Offence::AuthFail, remote, "shows no token of a run");
+                    self.fail(
+                        &place,
+                        Offence::AuthFail,
+                        remote,
+                        "it shows no token of a run",
+                    );
                 }
             }
             Opened::Hello(hello) => match opening::hear(&hello, self.serve.key.as_ref()) {
@@ -414,7 +419,7 @@ impl lobby::Host for Door<'_, '_> {
                     self.fail(&place, offence, remote, why.reason());
                 }
                 Heard::Foreign => {
-                    self.fail(&place, Offence::NoAuth, remote, "is not a tcptailor client");
+                    self.fail(&place, Offence::NoAuth, remote, "not a tcptailor client");
                 }
             },
             Opened::Left => {}
@@ -433,7 +438,7 @@ impl lobby::Host for Door<'_, '_> {
 
 impl<'scope, 'env> Door<'scope, 'env> {
     fn tell(&self, remote: SocketAddr, what: &str) {
-        let reason = format!("{remote} {what}");
+        let reason = format!("{remote}: {what}");
         self.serve.tell_refused(remote, reason, self.on_event);
     }
 
@@ -455,7 +460,7 @@ impl<'scope, 'env> Door<'scope, 'env> {
         };
         if let Err(error) = std::thread::Builder::new().spawn_scoped(self.scope, received) {
             // At the limit of threads; those that are there go on.
-            self.tell(remote, &format!("came when no thread was left: {error}"));
+            self.tell(remote, &format!("no thread is left for it: {error}"));
         }
     }
 }

@@ -36,6 +36,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const COMPARED_RUNS: u32 = 10;
 const COMPARED_TIME: Duration = Duration::from_secs(2);
 const SINGLE_TIME: Duration = Duration::from_secs(10);
+/// A run that was cut shorter than this tells too little.
+const PARTIAL_MIN_S: f64 = 1.0;
 /// Default interval between lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// Variants that one command may compare.
@@ -510,6 +512,10 @@ fn run_all(
             let workload = &contender.ends.client.workload;
             let run = Run::new(workload, outcome, live.finish());
             if interrupt::stopped() {
+                // Of a single run it is the answer so far, as of iperf3; a log goes on with it.
+                if total == 1 && log.is_none() && run.duration_s >= PARTIAL_MIN_S {
+                    contender.runs.push(run);
+                }
                 return Ok(true);
             }
             if round >= args.warmup {

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let knobs: Vec<&Knob> = match &args.name {
-        Some(name) => vec![base::find_knob(name)?],
+        Some(name) => vec![find(name)?],
         None => KNOBS.iter().collect(),
     };
     let profile = profile::find(&args.profile).map_err(|error| {
@@ -76,6 +76,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         knobs => overview(knobs, &document.knobs, profile.name),
     })?;
     Ok(Exit::Done)
+}
+
+/// By its name here, or by that of its socket option in Linux.
+fn find(name: &str) -> Result<&'static Knob, base::KnobError> {
+    let is_option = |knob: &&Knob| match &knob.linux {
+        Some(LinuxSite::SocketOption { symbol, .. }) => symbol.eq_ignore_ascii_case(name),
+        _ => false,
+    };
+    base::find_knob(name).or_else(|error| KNOBS.iter().find(is_option).ok_or(error))
 }
 
 fn row(knob: &Knob, profile: &Profile) -> Row {
@@ -246,6 +255,18 @@ fn paragraph(page: &mut String, knob: &Knob) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_knob_is_found_by_the_name_that_linux_gives_its_option() {
+        let check = |name: &str, expected: &str| {
+            let found = find(name).map(|knob| knob.name);
+            assert_eq!(found.ok(), Some(expected), "{name}");
+        };
+        check("TCP_NODELAY", "nodelay");
+        check("so_sndbuf", "sndbuf");
+        check("nodelay", "nodelay");
+        assert!(find("TCP_NOSUCH").is_err());
+    }
 
     #[test]
     fn the_overview_fits_100_columns_and_names_every_knob() {

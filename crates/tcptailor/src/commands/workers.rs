@@ -1,9 +1,9 @@
 //! Child processes that hold the connections where the process that was named holds none and
 //! listens nowhere: what it has started works for itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::human;
+use base::{FlowSample, human};
 use linux::{NetnsHandle, ScanRequest, SockDiag, SocketOwners, supervise};
 
 use super::watching::{netns_of_process, serving};
@@ -31,11 +31,10 @@ pub(crate) fn check_has_connections(pid: u32) -> Result<(), Problem> {
 /// itself, those with most first; `None` where it has, or none of them has.
 pub(crate) fn of(pid: u32) -> Option<String> {
     let owners = SocketOwners::of_processes([pid]);
-    let children = SocketOwners::of_processes(supervise::descendants(pid));
-    let netns = NetnsHandle::open(&netns_of_process(pid)).ok()?;
-    let mut sockets = SockDiag::open_in(&netns).ok()?;
+    let descendants = supervise::descendants(pid);
+    let children = SocketOwners::of_processes(descendants.iter().copied());
     let mut counts: BTreeMap<(u32, String), u64> = BTreeMap::new();
-    for socket in sockets.scan(&ScanRequest::default()).ok()? {
+    for socket in sockets_of(pid, &descendants)? {
         let inode = socket.inode.unwrap_or_default();
         if !owners.of(inode).is_empty() {
             return None;
@@ -64,6 +63,25 @@ pub(crate) fn of(pid: u32) -> Option<String> {
         told.push(format!("{} more", counts.len() - TOLD_MAX));
     }
     Some(told.join(", "))
+}
+
+/// All TCP sockets of the namespaces that these processes are in: a child may have been started in
+/// another one, as by `ip netns exec`. `None` where those of `pid` cannot be listed.
+fn sockets_of(pid: u32, descendants: &BTreeSet<u32>) -> Option<Vec<FlowSample>> {
+    let name = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let list = |pid: u32| {
+        let netns = NetnsHandle::open(&netns_of_process(pid)).ok()?;
+        let mut sockets = SockDiag::open_in(&netns).ok()?;
+        sockets.scan(&ScanRequest::default()).ok()
+    };
+    let mut seen = BTreeSet::from([name(pid)]);
+    let mut sockets = list(pid)?;
+    for child in descendants {
+        if seen.insert(name(*child)) {
+            sockets.extend(list(*child).unwrap_or_default());
+        }
+    }
+    Some(sockets)
 }
 
 #[cfg(test)]

@@ -25,10 +25,9 @@ pub(super) fn render(document: &Document, command: &str) -> String {
         ("host".to_owned(), document.remote.clone()),
     ];
     facts.extend(output::provenance());
-    let interrupted = "Interrupted: only complete runs are counted.";
-    let interrupted = Part::Note(Tone::Doubt, interrupted.into());
+    let interruption = document.interruption();
     let mut parts = vec![Part::Tiles(tiles(document))];
-    parts.extend(document.interrupted.then_some(interrupted));
+    parts.extend(interruption.map(|what| Part::Note(Tone::Doubt, what)));
     page::render(&Page {
         title: format!("Bench against {}", document.remote),
         lead: format!("{}.", report::heading(document)),

@@ -1,5 +1,7 @@
 //! The results of a benchmark: medians with their intervals, and how the variants compare.
 
+use std::time::Duration;
+
 use base::human;
 use lab::stats::{self, Judgement};
 use lab::{Direction, Records, ResponseMicros, SenderOutcome, Workload};
@@ -25,6 +27,24 @@ pub(super) struct Document {
     pub(super) variants: Vec<Variant>,
     pub(super) comparisons: Vec<Comparison>,
     pub(super) interrupted: bool,
+}
+
+impl Document {
+    /// What was interrupted, and what the figures are therefore of.
+    pub(super) fn interruption(&self) -> Option<String> {
+        let mut runs = self.variants.iter().flat_map(|variant| &variant.runs);
+        // A run that was cut is the only one.
+        let cut = runs.find(|run| self.interrupted && run.ended_early);
+        match cut {
+            Some(run) => {
+                let time = human::time(Duration::from_secs_f64(run.duration_s));
+                Some(format!("Interrupted: the figures are those of {time}."))
+            }
+            None => {
+                (self.interrupted).then(|| "Interrupted: only complete runs are counted.".into())
+            }
+        }
+    }
 }
 
 /// Metric of the comparison.
@@ -242,7 +262,7 @@ pub(super) fn render(document: &Document) -> String {
         metric,
         variants,
         comparisons,
-        interrupted,
+        interrupted: _,
     } = document;
     let mut header = vec!["VARIANT", "RUNS", "GOODPUT", "95 % CI"];
     let timed = variants.iter().any(|variant| variant.response_us.is_some());
@@ -274,8 +294,8 @@ pub(super) fn render(document: &Document) -> String {
     for comparison in comparisons {
         text.push_str(&format!("  {}\n", sentence(comparison)));
     }
-    if *interrupted {
-        text.push_str("\nInterrupted: only complete runs are counted.\n");
+    if let Some(interruption) = document.interruption() {
+        text.push_str(&format!("\n{interruption}\n"));
     }
     text
 }

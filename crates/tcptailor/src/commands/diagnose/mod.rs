@@ -46,7 +46,8 @@ Examples:
 A first argument that contains a dot or a slash is a recording or a packet capture (pcap, pcapng;
 gzip, zstd), `-` one on standard input. Filters, as in ss(8): sport, dport
 (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid, comm, uid, cgroup, state; joined by
-and, or, not and parentheses.")]
+and, or, not and parentheses. An address alone (10.0.0.9, 10.0.0.0/8, :443) is that of either
+end.")]
 pub(crate) struct Args {
     #[command(flatten)]
     watching: Watching,
@@ -147,7 +148,8 @@ fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<
             "note: child processes of it have connections: {workers}"
         ));
     }
-    if document.flows.is_empty() && netns == Netns::Own {
+    // A process is looked at where it is: --all-netns is not for it.
+    if document.flows.is_empty() && netns == Netns::Own && watching.watched.pid.is_none() {
         tell_of_others(output);
     }
     Ok((document, drawn))

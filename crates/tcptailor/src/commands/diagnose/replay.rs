@@ -8,6 +8,7 @@ use std::path::Path;
 
 use capture::Input;
 use doctor::recording::file::{self, FileError};
+use linux::Filter;
 use tailor::Look;
 
 use super::capture as packets;
@@ -21,14 +22,17 @@ use crate::output::{Output, UntilStopped};
 
 /// A recording is lines of JSON objects.
 const RECORDING: u8 = b'{';
+const MAKES_FILES: &str = "`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures";
 /// Name of the standard input.
 const STDIN: &str = "-";
 
-/// The file that the first word names; filters begin with a word that has no dot and no slash.
+/// The file that the first word names; filters begin with a word that has no dot and no slash, or
+/// with an address, where no file has that name.
 pub(super) fn file(args: &Watching) -> Option<&Path> {
     let first = args.watched.filter.first()?;
     let is_path = first.contains(['.', '/']) && !first.contains(char::is_whitespace);
-    (is_path || first == STDIN).then(|| Path::new(first))
+    let is_file = is_path && (Path::new(first).exists() || first.parse::<Filter>().is_err());
+    (is_file || first == STDIN).then(|| Path::new(first))
 }
 
 /// The doctor's answers for what the rest of the words selects in it.
@@ -42,11 +46,7 @@ pub(super) fn judge(
     if input.is_capture() {
         return packets::judge(input, path, args, output);
     }
-    let start = input.reader.fill_buf().unwrap_or_default();
-    if start.first().is_some_and(|byte| *byte != RECORDING) {
-        let what = "neither a packet capture (pcap, pcapng) nor a recording";
-        return Err(Problem::usage(format!("{}: {what}", path.display())).into());
-    }
+    check_is_recording(&mut input, path)?;
     if args.write_flows.is_some() {
         return Err(Problem::usage(
             "--write-flows: a recording has no packets; `--json` tells its connections",
@@ -56,17 +56,21 @@ pub(super) fn judge(
     let watched = &args.watching.watched;
     let filter = watching::parse_filter(&watched.filter[1..], watched.pid)?;
     let (recording, netns) = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
-    Ok(judged(&recording, &netns, &filter, args.html.is_some()))
+    let (document, drawn) = judged(&recording, &netns, &filter, args.html.is_some());
+    if document.flows.is_empty() && !filter.is_empty() && !recording.flows.is_empty() {
+        output.note("note: no connection matches the filter");
+    }
+    Ok((document, drawn))
 }
 
 /// Rejects options that apply to live connections only.
 fn refuse(args: &Args) -> Result<(), Problem> {
     let refused = if args.output.is_some() {
-        "-o: a file is of another time; changes are planned for live connections"
+        "-o: changes are planned for live connections, not for those of a recording or capture"
     } else if args.all_netns {
-        "--all-netns: a file is of one namespace"
+        "--all-netns: a recording or capture is of one namespace"
     } else if args.watching.watched.netns.is_some() {
-        "-N: a file has a namespace of its own"
+        "-N: a recording or capture names its namespace itself; leave -N out"
     } else {
         return Ok(());
     };
@@ -79,10 +83,23 @@ pub(crate) fn look(path: &Path, output: &Output) -> anyhow::Result<Look> {
     if input.is_capture() {
         return Ok(Look::of_capture(packets::recording(input, path, output)?));
     }
+    check_is_recording(&mut input, path)?;
     let recorded = file::read(&mut input.reader).map_err(|error| wrong(path, error))?;
     Ok(Look::new(recorded, None, |recording| {
         tailor::measure_of(recording, |_| true)
     }))
+}
+
+fn check_is_recording(input: &mut Input, path: &Path) -> Result<(), Problem> {
+    let start = input.reader.fill_buf().unwrap_or_default();
+    match start.first() {
+        Some(byte) if *byte != RECORDING => Err(Problem::usage(format!(
+            "{}: neither a packet capture (pcap, pcapng) nor a recording",
+            path.display()
+        ))
+        .hint(MAKES_FILES)),
+        _ => Ok(()),
+    }
 }
 
 fn input(path: &Path) -> Result<Input, Problem> {
@@ -117,7 +134,6 @@ fn wrong(path: &Path, error: FileError) -> Problem {
         {
             Problem::file(path, &error)
         }
-        error => Problem::usage(format!("{}: {error}", path.display()))
-            .hint("`tcptailor record -o FILE` makes recordings, `tcpdump -w FILE` captures"),
+        error => Problem::usage(format!("{}: {error}", path.display())).hint(MAKES_FILES),
     }
 }

@@ -42,16 +42,18 @@ pub(crate) fn diagnose_wanted(
         let mut row = FlowRow::measured(&observed, answered);
         let track = answered.case.track();
         if row.connections == 1 && is_new(track) {
-            row.idle = !track.samples.last().is_some_and(has_carried);
+            row.idle = !has_carried(track);
         }
         with_requirements(row.judged(&observed, answered))
     });
     document_of(recording, &observed, rows)
 }
 
-fn has_carried(sample: &base::FlowSample) -> bool {
-    let bytes = [sample.bytes_sent, sample.bytes_received];
-    bytes.into_iter().flatten().any(|bytes| bytes > 0)
+/// Whether a connection has carried data. Its last samples need not say so: once it has closed,
+/// the kernel tells little more of it than its state.
+fn has_carried(track: &Track) -> bool {
+    let mut samples = track.samples.iter();
+    samples.any(|sample| sample.bytes_sent > Some(0) || sample.bytes_received > Some(0))
 }
 
 /// The answer that these rows are a part of.
@@ -111,4 +113,40 @@ fn with_requirements(mut row: FlowRow) -> FlowRow {
         change.requires = document::lacking(change);
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{FlowKey, FlowSample, Instant};
+    use doctor::Samples;
+
+    use super::*;
+
+    /// The last look at a connection that has closed shows its state alone.
+    #[test]
+    fn what_a_closed_connection_has_carried_is_remembered() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        let closed = || FlowSample::empty(Instant::ZERO, key);
+        let busy = FlowSample {
+            bytes_sent: Some(1),
+            ..closed()
+        };
+        let check = |samples: Vec<FlowSample>, expected: bool| {
+            let track = Track {
+                key,
+                cookie: 7,
+                owners: Vec::new(),
+                samples: samples.into_iter().collect::<Samples>(),
+                ended: true,
+                interface: None,
+                options_error: None,
+            };
+            assert_eq!(has_carried(&track), expected);
+        };
+        check(vec![busy, closed()], true);
+        check(vec![closed()], false);
+    }
 }

@@ -113,10 +113,15 @@ pub(crate) fn event(
     })
 }
 
+const NO_CONNECTION: &str = "\
+no connection was seen: it has to be open while fit runs; of a program that is yet to connect,
+`tcptailor run --fit -- COMMAND` finds what helps
+";
+
 fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
     let rows = look.observed(|observed| seen::rows(observed, wants));
     let Some(main) = rows.first() else {
-        return "no connection was seen\n".into();
+        return NO_CONNECTION.into();
     };
     let mut text = format!("\nmeasured  {}\n", got(&look.measure));
     match main.main().filter(|_| !is_first && !main.has_finding()) {
@@ -486,7 +491,7 @@ const fn sentence(ending: Ending) -> [&'static str; 2] {
         Ending::NothingToImprove => ["nothing to improve", ""],
         Ending::NoVerdict => [
             "no change",
-            ": could not determine with confidence what limits this connection; `-t 30s` measures longer",
+            ": saw no connection whose limit it could determine with confidence; `-t 30s` measures longer",
         ],
         Ending::NoSettingHelps => [
             "no TCP setting removes this limit",

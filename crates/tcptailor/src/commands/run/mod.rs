@@ -83,7 +83,8 @@ pub(crate) struct Args {
     /// attributed to the program.
     #[arg(long, conflicts_with_all = ["set", "fit"])]
     no_notify: bool,
-    /// Do not predict the effect of changes (saves about 0.25 s each).
+    /// Do not predict the effect of changes (saves about 0.25 s each, and some seconds where round
+    /// trips take microseconds).
     #[arg(long)]
     no_predict: bool,
     /// The program and its arguments.

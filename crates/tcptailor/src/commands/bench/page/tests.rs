@@ -102,3 +102,18 @@ fn numbers_are_those_of_the_json_document() {
     }
     assert!(page.contains("1 stream to 10.0.0.9:5201."), "{page}");
 }
+
+#[test]
+fn what_was_interrupted_is_told_with_what_the_figures_are_of() {
+    let mut document = document();
+    assert_eq!(document.interruption(), None);
+    document.interrupted = true;
+    let whole = "Interrupted: only complete runs are counted.";
+    assert_eq!(document.interruption().as_deref(), Some(whole));
+    document.variants.truncate(1);
+    document.variants[0].runs.truncate(1);
+    document.variants[0].runs[0].ended_early = true;
+    let cut = "Interrupted: the figures are those of 10.0 s.";
+    assert_eq!(document.interruption().as_deref(), Some(cut));
+    assert!(render(&document, "tcptailor bench").contains(cut));
+}
