@@ -394,10 +394,7 @@ impl Connection {
                 self.on_mtu_acked(ack as u64);
             }
             let samples = self.recovery.rtt().samples();
-            let blocks = match blocks.is_empty() {
-                true => &[],
-                false => self.without_dubious(&blocks),
-            };
+            let blocks = self.without_dubious(&blocks);
             let outcome = self.tell_recovery(now, segment, ack, blocks, is_window_update);
             if self.recovery.rtt().samples() != samples {
                 self.probes.on_sample();
@@ -453,30 +450,6 @@ impl Connection {
             self.stall.end();
         }
         self.failures.on_answer();
-    }
-
-    /// The peer has reduced its window, perhaps to one segment: what comes with that, a FIN too, is
-    /// acknowledged at once (Linux `tcp_ecn_accept_cwr`).
-    #[cold]
-    fn hurry_after_cwr(&mut self, segment: &Segment) {
-        if self.ecn.is_agreed() && segment.sequence_bytes() > 0 && self.linux().is_some() {
-            self.recv.hurry();
-        }
-    }
-
-    /// A first block longer than any window of the peer is no D-SACK, and nothing else either
-    /// (Linux `tcp_dsack_seen`).
-    #[inline(never)]
-    fn without_dubious<'a>(&self, blocks: &'a [(u64, u64)]) -> &'a [(u64, u64)] {
-        match blocks {
-            [(start, end), rest @ ..]
-                if end.saturating_sub(*start) > self.window.max().into()
-                    && self.linux().is_some() =>
-            {
-                rest
-            }
-            _ => blocks,
-        }
     }
 
     /// Passes an acknowledgment to loss recovery.

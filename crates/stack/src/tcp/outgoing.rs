@@ -1,11 +1,9 @@
 //! Decides what to send, and writes headers: first what was lost, then new data, then a bare ACK if
 //! no other segment carried it.
 
-use core::time::Duration;
-
 use base::settings::Path;
 use base::tcp::{SackBlocks, TcpFlags};
-use base::{Instant, Limit, Rate, SeqNum};
+use base::{Instant, Limit, SeqNum};
 
 use super::size::MSS_MIN;
 use super::{Connection, State, Timer};
@@ -16,7 +14,7 @@ use crate::send::{NewProbe, Outgoing, Pause, SendEnv, burst_segments};
 use crate::trace::TraceEvent;
 
 /// Linux: the first segments of a connection are never paced (rule 6.8).
-const UNPACED_SEGMENTS: u64 = 10;
+pub(super) const UNPACED_SEGMENTS: u64 = 10;
 
 /// Header fields that change with time and with received segments, not with the data sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -508,26 +506,6 @@ impl Connection {
         self.traffic.on_data_sent(now, segments, bytes);
         let not_before = self.pace(now, &segment);
         self.emit(now, shared, segment, mark, not_before);
-    }
-
-    /// Charges the segment to the pacer, and returns its departure time.
-    fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
-        let is_first = self.traffic.data_segments_out() < UNPACED_SEGMENTS;
-        let rate = match self.recovery.is_paced() && !is_first {
-            true => self.recovery.pacing_rate(),
-            false => Rate::default(),
-        };
-        // Without a rate there is no pacing.
-        if rate == Rate::default() {
-            self.pacer.pass(now);
-            return Instant::ZERO;
-        }
-        let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
-        let leaves = self.pacer.spread(now, bytes, rate);
-        if self.linux().is_some() {
-            self.recovery.pace_until(self.pacer.due(Duration::ZERO));
-        }
-        leaves
     }
 
     /// Sends a segment without data that acknowledges everything. One batch of received packets

@@ -4,6 +4,10 @@ use core::time::Duration;
 
 use base::{Instant, Rate};
 
+use super::Connection;
+use super::outgoing::UNPACED_SEGMENTS;
+use crate::packet::Segment;
+
 /// Spreads packets by a rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
@@ -47,6 +51,28 @@ impl Pacer {
         time -= unused.min(time / 2);
         self.next = leaves + time;
         if leaves > now { leaves } else { Instant::ZERO }
+    }
+}
+
+impl Connection {
+    /// Notes that this leaves, and returns when it is to leave.
+    pub(super) fn pace(&mut self, now: Instant, segment: &Segment) -> Instant {
+        let is_first = self.traffic.data_segments_out() < UNPACED_SEGMENTS;
+        let rate = match self.recovery.is_paced() && !is_first {
+            true => self.recovery.pacing_rate(),
+            false => Rate::default(),
+        };
+        // Without any rate there is nothing to pace by.
+        if rate == Rate::default() {
+            self.pacer.pass(now);
+            return Instant::ZERO;
+        }
+        let bytes = segment.payload.len() + segment.segments() * segment.header_bytes();
+        let leaves = self.pacer.spread(now, bytes, rate);
+        if self.linux().is_some() {
+            self.recovery.pace_until(self.pacer.due(Duration::ZERO));
+        }
+        leaves
     }
 }
 

@@ -2,6 +2,7 @@
 
 use base::tcp::TcpFlags;
 
+use super::Connection;
 use crate::packet::Segment;
 
 /// The peer's window.
@@ -97,6 +98,23 @@ impl PeerWindow {
         self.max = self.max.max(bytes);
         self.end = ack + u64::from(bytes);
         update
+    }
+}
+
+impl Connection {
+    /// A first block longer than any window of the peer is no D-SACK, and nothing else either
+    /// (Linux `tcp_dsack_seen`).
+    #[inline]
+    pub(super) fn without_dubious<'a>(&self, blocks: &'a [(u64, u64)]) -> &'a [(u64, u64)] {
+        match blocks {
+            [(start, end), rest @ ..]
+                if end.saturating_sub(*start) > self.window.max().into()
+                    && self.linux().is_some() =>
+            {
+                rest
+            }
+            _ => blocks,
+        }
     }
 }
 
