@@ -182,7 +182,10 @@ enum Test {
     Pid(u32, Option<Serving>),
     Uid(u32),
     Command(String),
-    Cgroup { path: String, id: Option<u64> },
+    Cgroup {
+        path: String,
+        id: Option<u64>,
+    },
     State(Vec<TcpState>),
 }
 

@@ -271,6 +271,9 @@ fn what_a_process_listens_on_later_is_its_own_too() {
     assert!(filter.note_listeners(&listeners) && filter.matches_of_anybody(&accepted));
     assert!(!filter.note_listeners(&listeners), "nothing is new");
 
-    assert!(!plain.note_listeners(&listeners), "what it serves is not asked for");
+    assert!(
+        !plain.note_listeners(&listeners),
+        "what it serves is not asked for"
+    );
     assert!(!plain.matches_of_anybody(&accepted));
 }

@@ -3,6 +3,7 @@
 
 use base::tcp::TcpFlags;
 
+use super::Connection;
 use crate::packet::{EcnMark, Segment};
 
 /// ECN on this connection.
@@ -56,6 +57,17 @@ impl EcnState {
             EcnMark::Ce => !core::mem::replace(&mut self.echoes, true),
             EcnMark::NotEct => was_capable,
             EcnMark::Ect0 | EcnMark::Ect1 => false,
+        }
+    }
+}
+
+impl Connection {
+    /// The peer has reduced its window, perhaps to one segment: what comes with that, a FIN too, is
+    /// acknowledged at once (Linux `tcp_ecn_accept_cwr`).
+    #[cold]
+    pub(super) fn hurry_after_cwr(&mut self, segment: &Segment) {
+        if self.ecn.is_agreed() && segment.sequence_bytes() > 0 && self.linux().is_some() {
+            self.recv.hurry();
         }
     }
 }

@@ -455,16 +455,7 @@ impl Connection {
         self.failures.on_answer();
     }
 
-    /// The peer has reduced its window, perhaps to one segment: what comes with that, a FIN too, is
-    /// acknowledged at once (Linux `tcp_ecn_accept_cwr`).
-    #[cold]
-    fn hurry_after_cwr(&mut self, segment: &Segment) {
-        if self.ecn.is_agreed() && segment.sequence_bytes() > 0 && self.linux().is_some() {
-            self.recv.hurry();
-        }
-    }
-
-    /// A first block longer than any window of the peer is no D-SACK, and nothing else either
+    /// A first block longer than any window of the peer is not a D-SACK, and nothing else either
     /// (Linux `tcp_dsack_seen`).
     #[inline(never)]
     fn without_dubious<'a>(&self, blocks: &'a [(u64, u64)]) -> &'a [(u64, u64)] {
@@ -780,27 +771,6 @@ impl Connection {
             self.arm_timers(now, shared);
         } else {
             self.output(now, shared);
-        }
-    }
-
-    /// An acceptable reset (RFC 9293 section 3.10.7.4, second step).
-    #[inline(never)]
-    fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
-        if self.state.is_synchronized() {
-            shared.counters.established_resets += 1;
-        }
-        self.fail(now, shared, self.failure_by_reset());
-    }
-
-    /// The error for the application when a reset, from either side, ends the connection.
-    fn failure_by_reset(&self) -> Failure {
-        match self.state {
-            // In Linux only a connection that never heard from the peer is refused (`tcp_reset`).
-            State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
-                Failure::Refused
-            }
-            State::CloseWait(_) if self.linux().is_some() => Failure::BrokenPipe,
-            _ => Failure::Reset,
         }
     }
 }
