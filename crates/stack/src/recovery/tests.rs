@@ -440,8 +440,8 @@ fn frto_falls_back_where_the_loss_was_real() {
     assert!(sender.retransmit(2).starts_with(&[1]));
 }
 
-/// Linux `tcp_try_undo_recovery`: the reordering window is narrow again after 16 recoveries that were
-/// right.
+/// Linux `tcp_try_undo_recovery`: the reordering window is narrow again after 16 recoveries that
+/// were right.
 #[test]
 fn a_recovery_that_is_taken_back_keeps_the_reordering_window_wide() {
     let mut sender = Sender::new();

@@ -755,27 +755,6 @@ impl Connection {
             self.output(now, shared);
         }
     }
-
-    /// An acceptable reset (RFC 9293 section 3.10.7.4, second step).
-    #[inline(never)]
-    fn on_reset(&mut self, now: Instant, shared: &mut Shared) {
-        if self.state.is_synchronized() {
-            shared.counters.established_resets += 1;
-        }
-        self.fail(now, shared, self.failure_by_reset());
-    }
-
-    /// The error for the application when a reset, from either side, ends the connection.
-    fn failure_by_reset(&self) -> Failure {
-        match self.state {
-            // In Linux only a connection that never heard from the peer is refused (`tcp_reset`).
-            State::SynReceived(_) if self.socket.is_passive() || self.linux().is_none() => {
-                Failure::Refused
-            }
-            State::CloseWait(_) if self.linux().is_some() => Failure::BrokenPipe,
-            _ => Failure::Reset,
-        }
-    }
 }
 
 /// Cuts off what lies before the peer's first byte, which no offset can name. Returns where the
