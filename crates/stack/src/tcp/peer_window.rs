@@ -102,7 +102,7 @@ impl PeerWindow {
 }
 
 impl Connection {
-    /// A first block longer than any window of the peer is no D-SACK, and nothing else either
+    /// A first block longer than any window of the peer is not a D-SACK, and nothing else either
     /// (Linux `tcp_dsack_seen`).
     #[inline]
     pub(super) fn without_dubious<'a>(&self, blocks: &'a [(u64, u64)]) -> &'a [(u64, u64)] {
