@@ -30,6 +30,9 @@ use std::str::FromStr;
 use base::{FlowSample, ListenerSample, TcpState};
 use doctor::SocketOwner;
 
+use crate::netns::NetnsHandle;
+use crate::sock_diag::SockDiag;
+
 pub use parse::FilterError;
 pub use serving::Serving;
 
@@ -114,6 +117,18 @@ impl Filter {
         self
     }
 
+    /// Looks up anew what a process serves in a namespace, where other sockets listen than before;
+    /// does nothing without [`with_serving`](Self::with_serving). What it served stays where that
+    /// cannot be listed, or where it listens on nothing any more.
+    pub fn renew(&mut self, netns: &NetnsHandle) {
+        let serves = |part: &Expr| matches!(part, Expr::Test(Test::Pid(_, Some(_))));
+        if self.root.conjuncts().iter().any(serves)
+            && let Ok(listeners) = SockDiag::open_in(netns).and_then(|mut diag| diag.listeners())
+        {
+            self.note_listeners(&listeners);
+        }
+    }
+
     /// Looks up anew what a process serves where other sockets listen than before; whether it did.
     pub(crate) fn note_listeners(&mut self, all: &[(ListenerSample, Option<u64>)]) -> bool {
         let parts = match &mut self.root {
@@ -125,7 +140,7 @@ impl Filter {
             if let Expr::Test(Test::Pid(pid, Some(serving))) = part
                 && !serving.has_seen(all)
             {
-                *serving = Serving::among(*pid, all);
+                serving.follow(Serving::among(*pid, all));
                 is_new = true;
             }
         }

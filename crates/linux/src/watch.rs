@@ -65,6 +65,10 @@ const OPEN_END_HOST_LOOKS: u32 = 300;
 /// Interfaces and listeners that are kept of all looks at the host together, at most: of a host
 /// with thousands there are fewer looks. Each has about 400 bytes.
 const HOST_ITEMS_MAX: usize = 300_000;
+/// An open-ended watch begins with as many looks as this share of them permits: each further one
+/// waits for a share of the time, so that the sum grows with the logarithm of the time, to 22000
+/// times as long.
+const OPEN_END_FOLDS: usize = 10;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
 
@@ -665,10 +669,12 @@ impl<'a> Watcher<'a> {
             .hosts
             .last()
             .map_or(0, |host| host.links.len() + host.listeners.len());
-        let looks = looks_at_host(items);
         match self.request.open_end {
-            true => plain.max(now.since(self.began) / looks.min(OPEN_END_HOST_LOOKS)),
-            false => plain.max(self.request.duration / looks),
+            true => {
+                let looks = looks_at_host(items * OPEN_END_FOLDS).min(OPEN_END_HOST_LOOKS);
+                plain.max(now.since(self.began) / looks)
+            }
+            false => plain.max(self.request.duration / looks_at_host(items)),
         }
     }
 

@@ -53,7 +53,9 @@ impl core::fmt::Display for SimulatedError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Ended(why) => write!(f, "the workload ended: {why}"),
-            Self::OnlyInKernels(change) => write!(f, "{change}: only a kernel has this setting"),
+            Self::OnlyInKernels(change) => {
+                write!(f, "{change}: the simulated TCP has no such setting")
+            }
             Self::Refused(error) => error.fmt(f),
             Self::Stopped => f.write_str("interrupted; nothing stays changed"),
         }

@@ -254,9 +254,17 @@ fn what_makes_no_sense_is_refused_by_name() {
     check(&[file, "-t", "3s"], 2, "-t: a capture");
     let plan = folder.path().join("plan.json");
     let plan = plan.to_str().expect("UTF-8");
-    check(&[file, "-o", plan], 2, "-o: a file");
-    check(&[file, "-N", "x"], 2, "-N: a file");
-    check(&[file, "--all-netns"], 2, "--all-netns: a file");
+    check(
+        &[file, "-o", plan],
+        2,
+        "-o: changes are planned for live connections",
+    );
+    check(&[file, "-N", "x"], 2, "leave -N out");
+    check(
+        &[file, "--all-netns"],
+        2,
+        "--all-netns: a recording or capture",
+    );
     check(&[file, "comm = x"], 2, "packets do not tell of processes");
     check(&[file, "-i", "1us"], 2, "-i");
     let flows = folder.path().join("flows.jsonl");

@@ -5,6 +5,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -84,6 +85,34 @@ fn diagnose_well(args: &[&str]) -> (Output, Value) {
         }
     }
     panic!("within a minute this machine had no second in which it could look at a flow");
+}
+
+/// A server that begins to listen while it is watched, and leaves what it accepts to a child.
+#[test]
+fn what_a_server_accepts_later_is_its_own_whoever_holds_it() {
+    let own = std::process::id().to_string();
+    let watching = thread::spawn(move || diagnose(&["--pid", &own, "-t", "4s", "--json"]));
+    // It is at work by then, and has two seconds to see the listener.
+    thread::sleep(Duration::from_secs(1));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let _client = TcpStream::connect(at).expect("a connection");
+    let accepted = OwnedFd::from(listener.accept().expect("a client").0);
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .stdin(Stdio::from(accepted))
+        .spawn()
+        .expect("a child");
+    let output = watching.join().expect("no panic");
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    let document = document(&output);
+    let flows = document["flows"].as_array().expect("a list");
+    let locals: Vec<&Value> = flows.iter().map(|flow| &flow["local"]).collect();
+    assert!(
+        locals.contains(&&Value::from(at.to_string())),
+        "{at}: {locals:?}"
+    );
 }
 
 fn document(output: &Output) -> Value {

@@ -21,8 +21,15 @@ use super::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 
 /// Format name in the first line; the number increases when older programs cannot read it.
 const SCHEMA: &str = "tcptailor/recording/1";
-/// The longest line: a look at a host with some ten thousand interfaces, each with a queue.
-const LINE_MAX: u64 = 32 << 20;
+/// The longest line.
+const LINE_MAX: u64 = 4 << 20;
+/// The longest sample of a host: one with some ten thousand interfaces, each with a queue.
+const HOST_LINE_MAX: u64 = 32 << 20;
+/// How such a line begins.
+const HOST_START: &[u8] = b"{\"host\"";
+/// Memory of a map and of a value while a line is read, at most; both are larger than their text.
+const MAP_BYTES: usize = 640;
+const VALUE_BYTES: usize = 32;
 /// Samples of a file, at most: four times what a watch keeps, and 400 MB of memory.
 const SAMPLES_MAX: usize = 400_000;
 /// Most samples of the host.
@@ -34,6 +41,7 @@ const MEMORY_MAX: usize = 1 << 30;
 const VALUES_MAX: usize = 1 << 27;
 /// Memory of a map entry, beside its name and value.
 const ENTRY_BYTES: usize = 64;
+const TOO_MUCH: &str = "more data than a recording may have";
 /// Connections of a file, at most.
 const TRACKS_MAX: usize = 100_000;
 
@@ -383,7 +391,7 @@ impl Reader<'_> {
     /// memory.
     fn spend(&mut self, value: &Value) -> Result<(), FileError> {
         match self.values_left.checked_sub(values_of(value)) {
-            None => Err(self.wrong("more data than a recording may have")),
+            None => Err(self.wrong(TOO_MUCH)),
             Some(left) => {
                 self.values_left = left;
                 Ok(())
@@ -393,7 +401,7 @@ impl Reader<'_> {
 
     fn hold(&mut self, bytes: usize) -> Result<(), FileError> {
         match self.left.checked_sub(bytes) {
-            None => Err(self.wrong("more data than a recording may have")),
+            None => Err(self.wrong(TOO_MUCH)),
             Some(left) => {
                 self.left = left;
                 Ok(())
@@ -418,6 +426,10 @@ impl Reader<'_> {
     fn line(&mut self) -> Result<Line, FileError> {
         let text = self.text()?;
         self.hold(text.len())?;
+        let count = |wanted| text.bytes().filter(|byte| *byte == wanted).count();
+        if count(b'{') * MAP_BYTES + count(b',') * VALUE_BYTES > self.left {
+            return Err(self.wrong(TOO_MUCH));
+        }
         parsed(&text).map_err(|error| self.wrong(error.to_string()))
     }
 
@@ -430,9 +442,15 @@ impl Reader<'_> {
         let mut text = Vec::new();
         let mut bounded = (&mut *self.from).take(LINE_MAX);
         bounded.read_until(b'\n', &mut text)?;
+        let mut most = LINE_MAX;
+        if text.len() as u64 == LINE_MAX && text.starts_with(HOST_START) && !text.ends_with(b"\n") {
+            most = HOST_LINE_MAX;
+            let mut bounded = (&mut *self.from).take(HOST_LINE_MAX - LINE_MAX);
+            bounded.read_until(b'\n', &mut text)?;
+        }
         match text.last() {
             Some(b'\n') => String::from_utf8(text).map_err(|_| self.wrong("it is not text")),
-            _ if text.len() as u64 == LINE_MAX => Err(self.wrong("it is too long")),
+            _ if text.len() as u64 == most => Err(self.wrong("it is too long")),
             None if self.number == 1 => Err(FileError::Empty),
             _ => Err(FileError::CutShort),
         }

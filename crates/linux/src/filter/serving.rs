@@ -58,6 +58,16 @@ impl Serving {
         self.seen == now
     }
 
+    /// Takes what was looked up later. A process that has ended, or has closed what it listened on,
+    /// accepted its connections where it listened before.
+    pub(super) fn follow(&mut self, later: Self) {
+        if later.is_empty() {
+            self.seen = later.seen;
+        } else {
+            *self = later;
+        }
+    }
+
     /// Whether the process listens nowhere.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -82,6 +92,23 @@ impl Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_it_listened_on_stays_until_it_listens_on_something_else() {
+        let on = |at: &str, inode: u64| Serving {
+            listeners: vec![Listening {
+                at: at.parse().expect("an address"),
+                is_its_own: true,
+            }],
+            seen: BTreeSet::from([inode]),
+        };
+        let local = "10.0.0.1:80".parse().expect("an address");
+        let mut serving = on("0.0.0.0:80", 1);
+        serving.follow(Serving::default());
+        assert!(serving.accepts(local) && serving.has_seen(&[]));
+        serving.follow(on("0.0.0.0:81", 2));
+        assert!(!serving.accepts(local));
+    }
 
     #[test]
     fn the_listener_of_the_address_itself_accepts() {

@@ -165,6 +165,15 @@ pub(super) fn is_for_named_host(heard: &[u8]) -> bool {
     hosts.any(is_domain)
 }
 
+/// Domains that are of a machine or its network, and that no public name server answers for.
+const LOCAL_DOMAINS: [&str; 5] = [
+    ".localhost",
+    ".localdomain",
+    ".localdomain4",
+    ".localdomain6",
+    ".internal",
+];
+
 /// Whether a host with or without a port is a name with several parts, and not of this machine.
 fn is_domain(host: &str) -> bool {
     let bare = match host.rsplit_once(':') {
@@ -172,9 +181,14 @@ fn is_domain(host: &str) -> bool {
         _ => host,
     };
     let bare = bare.trim_end_matches('.');
+    // `127.1` is an address, too.
+    let is_numeric = bare
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
     let is_address = bare.starts_with('[') || bare.parse::<std::net::IpAddr>().is_ok();
-    let of_this_machine = bare.to_ascii_lowercase().ends_with(".localhost");
-    !is_address && !of_this_machine && bare.contains('.')
+    let bare = bare.to_ascii_lowercase();
+    let is_local = LOCAL_DOMAINS.iter().any(|domain| bare.ends_with(domain));
+    !is_numeric && !is_address && !is_local && bare.contains('.')
 }
 
 #[cfg(test)]
@@ -194,6 +208,9 @@ mod tests {
             "::1",
             "localhost:9917",
             "a.localhost",
+            "localhost4.localdomain4:9917",
+            "host.docker.internal",
+            "127.1:9917",
             "myhost:9917",
             "",
         ] {

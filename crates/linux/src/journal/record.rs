@@ -182,7 +182,10 @@ impl ProcessIdentity {
     /// Whether that process runs now.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.is_of_this_boot() && process_start_ticks(self.pid) == Some(self.start_ticks)
+        let is_of_this_boot = self
+            .is_of_another_boot()
+            .is_ok_and(|is_another| !is_another);
+        is_of_this_boot && process_start_ticks(self.pid) == Some(self.start_ticks)
     }
 
     /// Whether the machine has been started again since.
@@ -191,12 +194,6 @@ impl ProcessIdentity {
     /// [`Error::Os`] where `/proc` is not mounted: then it may run on as it did.
     pub fn is_of_another_boot(&self) -> Result<bool> {
         Ok(boot_id()? != self.boot_id)
-    }
-
-    /// Whether the machine is known not to have been started again since.
-    #[must_use]
-    pub fn is_of_this_boot(&self) -> bool {
-        boot_id().is_ok_and(|boot| boot == self.boot_id)
     }
 }
 

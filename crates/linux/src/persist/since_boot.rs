@@ -49,7 +49,7 @@ impl SinceBoot {
     #[must_use]
     pub fn of(entry: &Entry, step: &Step) -> Option<Self> {
         let has_files = entry.files.iter().any(|file| file.is_in_force());
-        if step.undone || !has_files || entry.owner.is_of_this_boot() {
+        if step.undone || !has_files || !entry.owner.is_of_another_boot().unwrap_or(false) {
             return None;
         }
         let change = at_every_boot(&in_own_namespace(&step.change)).ok()?;

@@ -54,7 +54,9 @@ impl Host {
         };
         let mut receiver = Receiver::new(&settings, self.shared.tick);
         // Of segments as they will come.
-        let segment = u32::from(mss) - option_bytes(timestamps.is_some());
+        let segment = u32::from(mss)
+            .saturating_sub(option_bytes(timestamps.is_some()))
+            .max(1);
         let window = receiver.first_window(segment).min(u32::from(u16::MAX)) as u16;
         let peer_mss = syn.options.mss.filter(|mss| *mss > 0);
         let peer_mss = peer_mss.unwrap_or(own.default_mss);

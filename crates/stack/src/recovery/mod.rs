@@ -315,6 +315,8 @@ impl LossRecovery {
             self.reordering = settings.recovery.dupack_threshold;
         }
         let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
+        let was_paced = before.congestion.pacing_rate_max.is_some();
+        self.stays_paced |= was_paced && self.is_linux();
         self.change_detection();
         self.rtt.configure(&before.recovery, &settings.recovery);
         self.update_pacing_rate();
@@ -331,11 +333,15 @@ impl LossRecovery {
         }
     }
 
+    fn is_linux(&self) -> bool {
+        self.settings.recovery.rto_rule == RtoRule::Linux
+    }
+
     /// Another controller takes the window over as it is.
     pub(crate) fn set_congestion(&mut self, now: Instant, cc: Box<dyn CongestionControl>) {
         // Linux never turns pacing off again (`sk_pacing_status`), and the rate stays until an ACK.
         let rate = self.cc.pacing_rate();
-        let is_linux = self.settings.recovery.rto_rule == RtoRule::Linux;
+        let is_linux = self.is_linux();
         self.stays_paced |= is_linux && rate.is_some();
         self.cc = cc;
         self.window.credit = 0;

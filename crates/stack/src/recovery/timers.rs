@@ -191,16 +191,17 @@ impl LossRecovery {
 
     /// The same, whatever pacing holds back (Linux `tcp_retransmit_timer`).
     pub(super) fn arm_unpaced(&mut self, now: Instant) {
-        if let Some(rare) = self.reduction.as_mut() {
-            rare.paced_until = Instant::ZERO;
-        }
-        self.arm_retransmit(now);
+        self.arm_bounded(now, self.rtt.rto());
+    }
+
+    fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
+        self.arm_bounded(now, wait + self.paced_for(now));
     }
 
     /// The largest timeout also bounds one that was doubled before it was set (Linux
     /// `tcp_reset_xmit_timer`).
-    fn arm_retransmit_in(&mut self, now: Instant, wait: Duration) {
-        let wait = (wait + self.paced_for(now)).min(self.settings.recovery.rto_max);
+    fn arm_bounded(&mut self, now: Instant, wait: Duration) {
+        let wait = wait.min(self.settings.recovery.rto_max);
         self.timer = (self.board.packets_out() > 0)
             .then(|| (RecoveryTimer::Retransmit, self.rtt.expiry(now, wait)));
     }

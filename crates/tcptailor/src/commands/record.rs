@@ -59,10 +59,11 @@ struct Saved {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     check(&args.output)?;
-    let filter = args.watching.filter()?;
+    let mut filter = args.watching.filter()?;
     let netns = args.watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     let mut recording = watching::watch(&args.watching, &handle, &filter, output)?;
+    filter.renew(&handle);
     keep_wanted(&mut recording, |track| {
         super::diagnose::seen::selects(&filter, track)
     });

@@ -20,6 +20,8 @@ const MARK_WITHIN: u64 = 4096;
 const STOP_CHECK: Duration = Duration::from_millis(200);
 /// What a pipe waits for is told after this time.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
+/// How long the reader of a pipe is waited for where the program is to end already.
+const READER_WAIT_AT_END: Duration = Duration::from_secs(5);
 
 /// A file that ends when the program is to end, also while nothing comes from a pipe.
 pub(crate) struct UntilStopped(pub(crate) File);
@@ -222,6 +224,8 @@ pub(crate) fn is_device(path: &Path) -> bool {
 /// # Errors
 /// Where it cannot be opened.
 pub(crate) fn open_device(path: &Path) -> std::io::Result<File> {
+    // Ctrl-C is how most recordings end; their reader may be about to come.
+    let was_stopped = interrupt::stopped();
     let mut waits_since: Option<Instant> = None;
     let mut is_told = false;
     linux::open_to_write(path, || {
@@ -233,7 +237,7 @@ pub(crate) fn open_device(path: &Path) -> std::io::Result<File> {
             // There is no other place to tell it.
             let _ = writeln!(anstream::stderr(), "{}", visible(&line));
         }
-        !interrupt::stopped()
+        !interrupt::stopped() || was_stopped && now.since(since) < READER_WAIT_AT_END
     })
 }
 

@@ -82,6 +82,7 @@ impl Subject for ProcessSubject<'_> {
         let all = ScanRequest::default();
         diag.scan_each(&all, &mut |sample| before.note(sample))?;
         let here = watch(self.output, &self.netns, self.filter.clone(), time)?;
+        self.filter.renew(&self.netns);
         let mut others = Others::since(&before, Clock.now());
         diag.scan_each(&all, &mut |sample| others.note(&before, sample))?;
         // Another one may have its number by now.

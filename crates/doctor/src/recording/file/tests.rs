@@ -190,6 +190,19 @@ fn a_short_file_that_stands_for_much_is_refused() {
     assert!(told.starts_with("line 1"), "before it is all held: {told}");
 }
 
+/// What stands in a line takes much more memory than its text.
+#[test]
+fn maps_of_a_line_are_counted_before_it_is_read() {
+    let text = String::from_utf8(written()).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let maps = vec!["{\"\":0}"; 20_000].join(",");
+    lines[2] = format!("{{\"host\":[{maps}]}}");
+    let file = lines.join("\n") + "\n";
+    let error = read_within(10 << 20, VALUES_MAX, &mut file.as_bytes());
+    let told = error.expect_err("20 000 maps").to_string();
+    assert_eq!(told, "line 3: more data than a recording may have");
+}
+
 /// Nothing is held of a field that no sample has; it takes time with each sample all the same.
 #[test]
 fn a_short_file_that_takes_long_to_read_is_refused() {

@@ -152,7 +152,7 @@ fn tell_of_boots(journal: &Journal, all: &[Recovered], output: &Output) -> anyho
     let history = journal.history()?;
     let is_of_earlier_boot = |id: u64| {
         let owner = history.entry(id).map(|entry: &Entry| &entry.owner);
-        owner.is_some_and(|owner| !owner.is_of_this_boot())
+        owner.is_some_and(|owner| owner.is_of_another_boot().unwrap_or(false))
     };
     let is_removed = |file: &&RemovedFile| file.how == Removal::Removed;
     for Recovered { id, files, .. } in all {

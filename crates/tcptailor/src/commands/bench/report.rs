@@ -32,17 +32,17 @@ pub(super) struct Document {
 impl Document {
     /// What was interrupted, and what the figures are therefore of.
     pub(super) fn interruption(&self) -> Option<String> {
-        let mut runs = self.variants.iter().flat_map(|variant| &variant.runs);
-        // A run that was cut is the only one.
-        let cut = runs.find(|run| self.interrupted && run.ended_early);
-        match cut {
-            Some(run) => {
+        let runs: Vec<_> = self
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.runs)
+            .collect();
+        match runs[..] {
+            [run] if self.interrupted && run.ended_early => {
                 let time = human::time(Duration::from_secs_f64(run.duration_s));
                 Some(format!("Interrupted: the figures are those of {time}."))
             }
-            None => {
-                (self.interrupted).then(|| "Interrupted: only complete runs are counted.".into())
-            }
+            _ => (self.interrupted).then(|| "Interrupted: only complete runs are counted.".into()),
         }
     }
 }

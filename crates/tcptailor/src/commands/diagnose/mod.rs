@@ -44,7 +44,8 @@ Examples:
   sudo tcpdump -i eth0 -s 128 -w - tcp | tcptailor diagnose -
 
 A first argument that contains a dot or a slash is a recording or a packet capture (pcap, pcapng;
-gzip, zstd), `-` one on standard input. Filters, as in ss(8): sport, dport
+gzip, zstd), unless it is a filter, such as an address, and no file has that name; `-` is one on
+standard input. Filters, as in ss(8): sport, dport
 (= != < <= > >= :PORT), src, dst (ADDRESS[/BITS][:PORT]), pid, comm, uid, cgroup, state; joined by
 and, or, not and parentheses. An address alone (10.0.0.9, 10.0.0.0/8, :443) is that of either
 end.")]
@@ -129,11 +130,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
 
 /// Watches this machine and asks the doctor.
 fn look(watching: &Watching, has_page: bool, output: &Output) -> anyhow::Result<(Document, Drawn)> {
-    let filter = watching.filter()?;
+    let mut filter = watching.filter()?;
     let netns = watching.netns();
     let handle = NetnsHandle::open(&netns)?;
     watching::note_unsettled(output);
     let recording = watching::watch(watching, &handle, &filter, output)?;
+    filter.renew(&handle);
     let (mut document, drawn) = judged(&recording, &netns, &filter, has_page);
     if watching.watched.pid.is_some() {
         // Of other processes nothing was asked.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Fraction, Instant, Netns, human};
 use doctor::{Recording, Track};
-use linux::{Filter, NetnsPlace, OwnerProcess};
+use linux::{Filter, NetnsHandle, NetnsPlace, OwnerProcess};
 
 use self::window::{Board, Spot, View, Window};
 use super::model::Event;
@@ -227,6 +227,12 @@ impl Work {
             match self.window() {
                 Ok((seen, left_out)) => {
                     self.windows += 1;
+                    if let Some(Ok(own)) = seen
+                        .first()
+                        .map(|seen| NetnsHandle::open(&seen.place.netns))
+                    {
+                        self.request.filter.renew(&own);
+                    }
                     self.judge(&seen, left_out);
                     process_ended = self.has_process_ended();
                     self.keep(seen);

@@ -186,6 +186,7 @@ impl Top {
             }
             let event = match event::read().context("reading the keyboard")? {
                 TerminalEvent::Key(key) => Event::Key(key),
+                TerminalEvent::Paste(text) => Event::Pasted(text),
                 TerminalEvent::Resize(columns, lines) => Event::Resized(columns, lines),
                 _ => continue,
             };

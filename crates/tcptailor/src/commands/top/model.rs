@@ -26,6 +26,8 @@ const OUTPUT_LINES_MAX: usize = 1000;
 #[derive(Debug)]
 pub(super) enum Event {
     Key(KeyEvent),
+    /// Text from elsewhere, which is only for a line that is being typed: its letters are not keys.
+    Pasted(String),
     /// Columns and lines of the terminal.
     Resized(u16, u16),
     /// A second is over.
@@ -160,6 +162,10 @@ impl Model {
     pub(super) fn handle(&mut self, event: Event) -> Option<Ask> {
         match event {
             Event::Key(key) => return self.handle_key(key),
+            Event::Pasted(text) => match &mut self.prompt {
+                Some(prompt) => prompt.paste(&text),
+                None => self.note = Some("pasted text is left out".into()),
+            },
             Event::Resized(columns, lines) => {
                 self.size = (columns, lines);
                 self.scroll();

@@ -2,6 +2,9 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+/// Characters that are taken of what is pasted; no filter or file name is longer.
+const PASTED_MAX: usize = 4096;
+
 /// Kind of input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -45,6 +48,15 @@ impl Prompt {
             Wanted::Filter => "filter: ".into(),
             Wanted::File => "save to: ".into(),
             Wanted::Run(words) => format!("run `tcptailor {}`? (y/n) ", words.join(" ")),
+        }
+    }
+
+    /// Adds the first line of what was pasted, as far as it can be shown.
+    pub(super) fn paste(&mut self, text: &str) {
+        if !matches!(self.wanted, Wanted::Run(_)) {
+            let line = text.lines().next().unwrap_or_default();
+            let shown = line.chars().filter(|character| !character.is_control());
+            self.text.extend(shown.take(PASTED_MAX));
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -36,7 +37,7 @@ impl Screen {
         });
         IS_ENTERED.store(true, Ordering::SeqCst);
         let entered = enable_raw_mode()
-            .and_then(|()| execute!(io::stdout(), EnterAlternateScreen))
+            .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste))
             .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
         match entered {
             Ok(terminal) => Ok(Self { terminal }),
@@ -78,7 +79,12 @@ pub(crate) fn leave() {
     if IS_ENTERED.swap(false, Ordering::SeqCst) {
         // Raw mode first, which has more effects. A terminal that is gone needs nothing.
         let _ = disable_raw_mode();
-        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = execute!(
+            io::stdout(),
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            Show
+        );
     }
 }
 

@@ -326,6 +326,22 @@ fn names_do_not_reach_the_terminal_as_escapes() {
     assert!(!screen.contains('\x1b'), "{screen}");
 }
 
+/// Letters of another window must not act as keys, nor keep the next key waiting.
+#[test]
+fn what_is_pasted_is_text() {
+    let mut model = model(80, 24);
+    let pasted = "dport = :443\u{1b}[2J\nq";
+    assert_eq!(model.handle(Event::Pasted(pasted.into())), None);
+    assert_eq!(model.rows.len(), 3);
+    assert!(screen(&model, &PLAIN).contains("pasted text is left out"));
+    keys(&mut model, "/");
+    model.handle(Event::Pasted(pasted.into()));
+    assert_eq!(
+        model.prompt.as_ref().map(|prompt| &*prompt.text),
+        Some("dport = :443[2J")
+    );
+}
+
 #[test]
 fn a_filter_is_that_of_ss_and_is_refused_where_it_is_typed() {
     let mut model = model(80, 24);

@@ -292,6 +292,9 @@ impl Sampler {
     /// Where the namespace that was asked for, or our own, cannot be looked at.
     pub(super) fn round(&mut self, progress: &dyn Fn()) -> anyhow::Result<Round> {
         let (places, netns_left_out) = self.place.places();
+        if let Some(Ok(own)) = places.first().map(|place| NetnsHandle::open(&place.netns)) {
+            self.filter.renew(&own);
+        }
         let mut round = Round {
             netns_left_out,
             ..Round::default()
