@@ -92,15 +92,15 @@ fn diagnose_well(args: &[&str]) -> (Output, Value) {
 fn what_a_server_accepts_later_is_its_own_whoever_holds_it() {
     let own = std::process::id().to_string();
     let watching = thread::spawn(move || diagnose(&["--pid", &own, "-t", "4s", "--json"]));
-    // It is at work by then, and has two seconds to see the listener.
+    // It is at work by then, and has three seconds to see the listener.
     thread::sleep(Duration::from_secs(1));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = listener.local_addr().expect("an address");
     let _client = TcpStream::connect(at).expect("a connection");
     let accepted = OwnedFd::from(listener.accept().expect("a client").0);
-    let mut child = Command::new("sleep")
-        .arg("60")
-        .stdin(Stdio::from(accepted))
+    let mut child = Command::new("sh")
+        .args(["-c", "while echo data; do sleep 0.05; done"])
+        .stdout(Stdio::from(accepted))
         .spawn()
         .expect("a child");
     let output = watching.join().expect("no panic");
