@@ -47,7 +47,7 @@ struct Arguments {
     /// How often everything is measured [default: 3; on the path 5, each with losses of its own].
     #[arg(long)]
     reps: Option<u32>,
-    /// Seed of the first repetition's losses; each further one takes the next.
+    /// Seed of the losses of the first of `--reps` measurements; each further one takes the next.
     #[arg(long, default_value_t = 1, requires = "path")]
     seed: u32,
     /// MTUs of the device.

@@ -65,9 +65,9 @@ const OPEN_END_HOST_LOOKS: u32 = 300;
 /// Interfaces and listeners that are kept of all looks at the host together, at most: of a host
 /// with thousands there are fewer looks. Each has about 400 bytes.
 const HOST_ITEMS_MAX: usize = 300_000;
-/// An open-ended watch begins with as many looks as this share of them permits: each further one
-/// waits for a share of the time, so that the sum grows with the logarithm of the time, to 22000
-/// times as long.
+/// An open-ended watch plans for one part in this many of them: its interval grows with the time
+/// elapsed, so that the sum grows with the logarithm of the time, and reaches the bound after
+/// e^10, or 22 000, times as long.
 const OPEN_END_FOLDS: usize = 10;
 /// Hosts whose route is looked up; the interface of flows to others is not known.
 const ROUTES_ASKED: usize = 256;
