@@ -333,7 +333,7 @@ impl LossRecovery {
         }
     }
 
-    fn is_linux(&self) -> bool {
+    pub(super) fn is_linux(&self) -> bool {
         self.settings.recovery.rto_rule == RtoRule::Linux
     }
 

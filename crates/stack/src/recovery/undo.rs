@@ -7,7 +7,6 @@
 //! A timeout is also tested with new data (F-RTO, RFC 5682; Linux `tcp_process_loss`).
 
 use base::CongestionState;
-use base::settings::RtoRule;
 
 use super::LossRecovery;
 use super::ack::Pass;
@@ -137,7 +136,7 @@ impl LossRecovery {
     pub(super) fn undo_reduction(&mut self, unmark: bool) {
         if unmark {
             // In Linux a retransmission is in flight still, even if its segment is lost later.
-            let is_linux = self.settings.recovery.rto_rule == RtoRule::Linux;
+            let is_linux = self.is_linux();
             self.board.unmark_lost(is_linux);
         }
         if self.prior_ssthresh > 0 {
