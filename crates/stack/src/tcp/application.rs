@@ -120,8 +120,9 @@ impl Connection {
         }
     }
 
-    /// A packet of new data left: the buffer of a writer that waits may grow while the window is not
-    /// used up yet (Linux `tcp_event_new_data_sent`). The writer is told when all has left.
+    /// A packet of new data left: the buffer of a writer that waits may grow while the congestion
+    /// window is not used up (Linux `tcp_event_new_data_sent`). The writer is told when all has
+    /// left.
     #[inline]
     pub(super) fn grow_send_buffer(&mut self, shared: &Shared) {
         if self.send.writer_waits() {
