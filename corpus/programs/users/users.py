@@ -4,12 +4,17 @@ import sys
 import time
 
 
-def bottle(port, bytes):
+def bottle(port, bytes, work="0"):
     from bottle import Bottle, run
 
     app = Bottle()
     page = b"x" * int(bytes)
-    app.route("/", callback=lambda: page)
+
+    def answer():
+        time.sleep(float(work))
+        return page
+
+    app.route("/", callback=answer)
     run(app, host="0.0.0.0", port=int(port), quiet=True)
 
 
@@ -115,6 +120,42 @@ def pyro_client(host, port, bytes, pause="0"):
         while True:
             echo.echo("x" * int(bytes))
             time.sleep(float(pause))
+
+
+def looks(host, port):
+    """A viewer of VNC (RFC 6143, raw pixels) that asks for what has changed, and asks again."""
+    import socket
+    import struct
+
+    link = socket.create_connection((host, int(port)))
+
+    def take(bytes):
+        got = b""
+        while len(got) < bytes:
+            got += link.recv(bytes - len(got))
+        return got
+
+    take(12)
+    link.sendall(b"RFB 003.008\n")
+    take(take(1)[0])
+    link.sendall(b"\x01")
+    take(4)
+    link.sendall(b"\x01")
+    width, height = struct.unpack(">HH", take(4))
+    pixel = take(16)[0] // 8
+    take(struct.unpack(">I", take(4))[0])
+    link.sendall(struct.pack(">BxHi", 2, 1, 0))
+    changed = 0
+    while True:
+        link.sendall(struct.pack(">BBHHHH", 3, changed, 0, 0, width, height))
+        changed = 1
+        kind = take(1)[0]
+        if kind == 0:
+            for _ in range(struct.unpack(">xH", take(3))[0]):
+                _, _, wide, high, _ = struct.unpack(">HHHHi", take(12))
+                take(wide * high * pixel)
+        elif kind == 3:
+            take(struct.unpack(">xxxI", take(7))[0])
 
 
 if __name__ == "__main__":
