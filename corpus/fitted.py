@@ -131,6 +131,7 @@ def judged(label, document):
         {"diagnosis": each["finding"]["diagnosis"],
          "changes": [f"{change['knob']} = {change['to']}" for change in each["changes"]][:3],
          "predicted": each["predicted"], "outcome": each["outcome"]} for each in tried]}
+    row["foretold"] = [foretold(each["predicted"], each["outcome"]) for each in tried]
     row["limit_right"] = limits[0] in label.limit
     row["ending_right"] = document["ending"] in label.ending
     row["change_right"] = (not label.knob and not kept) or knobs[:1] == [label.knob]
@@ -140,6 +141,22 @@ def judged(label, document):
         row["gain_right"] = label.gain[0] <= gain <= label.gain[1]
     row["right"] = row["limit_right"] and row["ending_right"] and row["change_right"]
     return row
+
+
+def foretold(predicted, outcome):
+    """Whether the interval that was foretold holds what was measured; why there is none; or that
+    nothing was measured to compare it with."""
+    known = (predicted or {}).get("known")
+    if not known or not known["range"]:
+        return {"why": (predicted or {}).get("unknown", "no interval")}
+    low, high = known["range"]["low"], known["range"]["high"]
+    row = {"objective": known["objective"], "source": known["source"], "before": known["before"],
+           "low": low, "value": known["range"]["value"], "high": high,
+           "width": round(high / max(low, 1e-9), 2)}
+    measured = outcome.get("after")
+    if measured is None or outcome["objective"] != known["objective"]:
+        return {**row, "holds": None}
+    return {**row, "measured": measured, "holds": low <= measured <= high}
 
 
 def chosen(pattern):

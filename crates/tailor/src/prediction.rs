@@ -113,6 +113,8 @@ struct Floor {
     residual: f64,
     /// Error if the bound is the bottleneck rate, and that did not show directly.
     unseen: f64,
+    /// What was seen differs from the twin by chance, so that it need not come again.
+    by_chance: bool,
 }
 
 impl Prediction {
@@ -233,6 +235,7 @@ impl Basis<'_> {
             slack,
             residual: self.check.residual(what),
             unseen: if is_seen { 0.0 } else { UNSEEN_RATE_FLOOR },
+            by_chance: self.check.is_by_chance(what),
         }
     }
 
@@ -304,7 +307,10 @@ impl Basis<'_> {
             _ => after,
         };
         let one = |run: &Run| Some(value(read(&run.before), read(&run.after)?));
-        let all: Vec<f64> = self.runs.iter().filter_map(one).collect();
+        let mut all: Vec<f64> = self.runs.iter().filter_map(one).collect();
+        if floor.by_chance {
+            all.extend(self.runs.iter().filter_map(|run| read(&run.after)));
+        }
         // The places of losses are random: the expected value is the mean over the runs.
         let best = || self.runs.iter().filter(|run| run.is_best);
         let before = mean(best().filter_map(|run| read(&run.before)));

@@ -445,6 +445,12 @@ impl Twin {
         let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
         let runs: Option<Vec<Run>> = runs.into_iter().collect();
         let runs = runs.ok_or_else(|| NoPrediction::Knob(knob().to_owned()))?;
+        let of_best = runs.iter().filter(|run| run.is_best);
+        let of_best: Vec<Observables> = of_best.map(|run| run.before.clone()).collect();
+        let check = self.check.with_metric(objective, (&self.seen, &of_best));
+        if !check.holds() {
+            return Err(NoPrediction::SelfCheck(check));
+        }
         let basis = Basis {
             seen: &self.seen,
             runs: &runs,

@@ -222,6 +222,19 @@ fn stall_share_where(
     (share >= enough).then_some(share)
 }
 
+/// Share of active samples in which Nagle's algorithm holds a piece back, as `TCP_NODELAY` would
+/// not. Of these, only those that leave no doubt of the stall make the finding; where the processors
+/// are busy, a piece may be written long after the answer that it follows, and is held all the same.
+fn held_share(sender: &Timeline) -> Option<f64> {
+    sender.vote(|s| {
+        let mss = u64::from(s.snd_mss_bytes?);
+        let has_cwnd = cwnd_room_pkts(s).is_none_or(|room| room >= 1);
+        let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
+        let has_room = has_cwnd && has_window && !fills_sndbuf(s);
+        Some(is_partial(s)? && s.unacked_pkts? > 0 && has_room)
+    })
+}
+
 /// Whether data has come since something was sent last: the other end goes on with what it has, and
 /// does not wait for the piece, such as a request behind many others.
 fn hears_since_it_sent(sample: &FlowSample) -> bool {
@@ -299,7 +312,7 @@ fn stall_draft(id: &'static str, (share, late): (f64, bool), view: &View<'_>) ->
     let held = |s: &FlowSample| s.notsent_bytes.filter(|bytes| *bytes > 0);
     Some(
         Draft::new(id, of_all_time(sender, share), confidence)
-            .saves(of_all_time(sender, share))
+            .saves(of_all_time(sender, held_share(sender)?.max(share)))
             .row(
                 "notsent_bytes",
                 format!(

@@ -183,6 +183,32 @@ fn the_end_of_a_long_message_waits_as_that_of_a_short_one() {
     }
 }
 
+/// Where the processors are busy, a piece may be held behind more segments than a stall shows by, and
+/// be written long after the answer before it; `TCP_NODELAY` ends each of these waits.
+#[test]
+fn all_that_nagles_algorithm_holds_is_saved() {
+    let saves = |scene: &Scene| {
+        let told = report(scene)
+            .verdicts
+            .into_iter()
+            .next()
+            .expect("a verdict");
+        assert_eq!(told.diagnosis.id, "nagle-rtt-serialised");
+        told.saves.expect("it is arithmetic")
+    };
+    let mut scene = named("nagle, quick ACKs");
+    let all = saves(&scene);
+    let looks = core::cell::Cell::new(0_u32);
+    scene.local = edited(&scene.local, |s| {
+        looks.set(looks.get() + 1);
+        if looks.get() % 5 < 2 {
+            (s.unacked_pkts, s.cwnd_pkts) = (Some(4), Some(28));
+        }
+    });
+    let busy = saves(&scene);
+    assert!((busy - all).abs() < 0.02, "{busy} in place of {all}");
+}
+
 /// Two segments in four seconds, of which one waited for the ACK of the other.
 #[test]
 fn a_control_connection_loses_no_time_to_speak_of() {

@@ -1,5 +1,6 @@
 //! The self-check: a twin that does not reproduce the observations predicts nothing.
 
+use doctor::Objective;
 use serde::Serialize;
 
 use super::observables::{Observables, percentile};
@@ -19,6 +20,10 @@ const RTT_SLACK: f64 = 300e-6;
 /// The same of a response time.
 const RESPONSE_SLACK: f64 = 60e-6;
 
+/// As many runs show what chance does: where losses fall, of which a look has few. A look is then
+/// one more of them, and lies outside their range in two of eleven cases.
+const CHANCE_RUNS_MIN: usize = 10;
+
 /// One number, observed and of the twin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
@@ -30,8 +35,10 @@ pub struct Compared {
     pub twin: f64,
     /// Difference as a share of what was seen.
     pub error: f64,
-    /// Whether that is within the tolerance.
+    /// Whether that is within the tolerance, or chance.
     pub ok: bool,
+    /// What was seen lies among the runs of the twin, which differ in where losses fall.
+    pub by_chance: bool,
 }
 
 /// How far a twin agrees with what was seen.
@@ -43,40 +50,66 @@ pub struct SelfCheck {
 
 impl SelfCheck {
     pub(super) fn of(seen: &Observables, twin: &[Observables]) -> Self {
-        let mut compared = Vec::new();
-        let mut add =
-            |what, read: &dyn Fn(&Observables) -> Option<f64>, tolerance: f64, slack: f64| {
-                let values = twin.iter().filter_map(read).collect();
-                let pair = read(seen).zip(percentile(values, 0.5));
-                if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
-                    let off = (twin - seen).abs();
-                    compared.push(Compared {
-                        what,
-                        seen,
-                        twin,
-                        error: off / seen,
-                        ok: off <= tolerance * seen + slack,
-                    });
-                }
-            };
+        let mut check = Self::default();
         let of_goodput = match seen.response() {
             Some(_) => MEAN_TOLERANCE,
             None => GOODPUT_TOLERANCE,
         };
-        add("goodput", &|s| Some(s.goodput_bps()), of_goodput, 0.0);
-        add(
+        let goodput = |s: &Observables| Some(s.goodput_bps());
+        check.add("goodput", (seen, twin), &goodput, (of_goodput, 0.0));
+        check.add(
             "median response time",
+            (seen, twin),
             &Observables::response,
-            RESPONSE_TOLERANCE,
-            RESPONSE_SLACK,
+            (RESPONSE_TOLERANCE, RESPONSE_SLACK),
         );
-        add(
-            "smoothed round-trip time",
-            &|s| s.srtt,
-            RTT_TOLERANCE,
-            RTT_SLACK,
-        );
-        Self { compared }
+        let srtt = |s: &Observables| s.srtt;
+        let tolerance = (RTT_TOLERANCE, RTT_SLACK);
+        check.add("smoothed round-trip time", (seen, twin), &srtt, tolerance);
+        check
+    }
+
+    /// The same with the metric that is to be predicted, where that is another one: a twin that has
+    /// other transfers tells nothing of them.
+    pub(super) fn with_metric(
+        &self,
+        objective: Objective,
+        (seen, twin): (&Observables, &[Observables]),
+    ) -> Self {
+        let mut check = self.clone();
+        if objective == Objective::Transfer {
+            let seconds = |s: &Observables| Some(s.measure.value(objective)? / 1e6);
+            let tolerance = (RESPONSE_TOLERANCE, RESPONSE_SLACK);
+            check.add("time of a transfer", (seen, twin), &seconds, tolerance);
+        }
+        check
+    }
+
+    fn add(
+        &mut self,
+        what: &'static str,
+        (seen, twin): (&Observables, &[Observables]),
+        read: &dyn Fn(&Observables) -> Option<f64>,
+        (tolerance, slack): (f64, f64),
+    ) {
+        let values: Vec<f64> = twin.iter().filter_map(read).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let is_random = seen.lost_share > 0.0 && values.len() >= CHANCE_RUNS_MIN;
+        let pair = read(seen).zip(percentile(values, 0.5));
+        if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
+            let off = (twin - seen).abs();
+            let is_near = off <= tolerance * seen + slack;
+            let by_chance = !is_near && is_random && (least..=most).contains(&seen);
+            self.compared.push(Compared {
+                what,
+                seen,
+                twin,
+                error: off / seen,
+                ok: is_near || by_chance,
+                by_chance,
+            });
+        }
     }
 
     /// Whether the twin may predict.
@@ -85,11 +118,21 @@ impl SelfCheck {
         !self.compared.is_empty() && self.compared.iter().all(|compared| compared.ok)
     }
 
-    /// The error of one number; 0 where it was not compared.
+    /// The error of one number; 0 where it was not compared, or is chance.
     #[must_use]
     pub fn residual(&self, what: &str) -> f64 {
-        let mut all = self.compared.iter();
-        all.find(|compared| compared.what == what)
-            .map_or(0.0, |compared| compared.error)
+        match self.find(what) {
+            Some(compared) if !compared.by_chance => compared.error,
+            _ => 0.0,
+        }
+    }
+
+    /// Whether one number is off by chance alone.
+    pub(crate) fn is_by_chance(&self, what: &str) -> bool {
+        self.find(what).is_some_and(|compared| compared.by_chance)
+    }
+
+    fn find(&self, what: &str) -> Option<&Compared> {
+        self.compared.iter().find(|compared| compared.what == what)
     }
 }

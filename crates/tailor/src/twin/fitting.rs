@@ -90,7 +90,8 @@ pub(super) struct Fits {
     pub(super) best: Fitted,
     /// Others that fit nearly as well, as different from each other as they can be.
     pub(super) others: Vec<Fitted>,
-    /// The rate is that of a path that was full, or that trains showed.
+    /// The rate is that of a path that was full, or that trains showed, or none that is much faster
+    /// fits.
     pub(super) is_rate_known: bool,
     pub(super) runs: usize,
 }
@@ -175,6 +176,9 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     search.try_mean();
     search.try_queues();
     search.try_losses();
+    // A path that is slower than what it carried there is not; that no faster one fits shows.
+    let most = rates(seen).last().copied().unwrap_or(RATE_MAX_BPS);
+    search.is_rate_known = search.is_below(most);
     search.found()
 }
 
@@ -381,6 +385,13 @@ impl Search<'_> {
             self.tried.clear();
         }
         fits
+    }
+
+    /// Whether no path of this rate or a higher one is as plausible as the best.
+    pub(super) fn is_below(&self, rate: f64) -> bool {
+        let best = self.best();
+        let plausible = best.as_ref().map(|best| self.plausible(best));
+        plausible.is_some_and(|all| all.iter().all(|fitted| fitted.draft.rate_bps < rate))
     }
 
     /// What fits nearly as well as the best.

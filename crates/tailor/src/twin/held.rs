@@ -140,13 +140,6 @@ impl Search<'_> {
         self.prefer(rate, &best);
     }
 
-    /// Whether no path of this rate or a higher one is as plausible as the best.
-    fn is_below(&self, rate: f64) -> bool {
-        let best = self.best();
-        let plausible = best.as_ref().map(|best| self.plausible(best));
-        plausible.is_some_and(|all| all.iter().all(|fitted| fitted.draft.rate_bps < rate))
-    }
-
     fn held(&self, draft: &Draft) -> Option<Held> {
         draft.held[self.seen.sender() as usize]
     }

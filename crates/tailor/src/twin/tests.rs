@@ -288,17 +288,79 @@ fn a_cure_is_predicted_within_fifteen_percent() {
     );
 }
 
+/// No path that is much faster shows what was seen, so that the interval has the rate of this one,
+/// although neither a full queue nor a train has shown it.
 #[test]
-fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
+fn a_rate_that_is_bounded_from_above_and_below_is_known() {
     let look = look_at("rmem-autotuning-off");
     let twin = Twin::of(&look, place(&look)).expect("enough was seen");
     let autotuning = [tweak(End::Server, "net.ipv4.tcp_moderate_rcvbuf", "on")];
-    let refused = twin.predict(&autotuning, Objective::Goodput, (true, TIMING));
+    let told = twin.predict(&autotuning, Objective::Goodput, (true, TIMING));
+    let told = told.unwrap_or_else(|why| panic!("{why}"));
+    let mut cured = lab::find_fault("rmem-autotuning-off")
+        .expect("a row")
+        .trial();
+    let knob = autotuning[0].knob.name;
+    let to = autotuning[0].to.clone();
+    cured.server.settings.insert(knob, to);
+    let measured = look_at_trial(&cured, TIMING.warm_up).measure.goodput_bps as f64;
+    let range = told.range.expect("a stream");
+    assert!(range.contains(measured), "{range:?}: {measured}");
+}
+
+#[test]
+fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
+    let fault = lab::find_fault("rcvbuf-locked").expect("a row of the table");
+    let mut trial = fault.trial();
+    // Two segments a round trip: trains are too short to tell anything.
+    let window = KnobValue::Number(2048);
+    trial.server.settings.insert("rcvbuf", window);
+    let look = look_at_trial(&trial, fault.warm_up);
+    let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+    let free = [tweak(End::Server, "buf_lock", "0")];
+    let refused = twin.predict(&free, Objective::Goodput, (true, TIMING));
     let Err(NoPrediction::PathRate { at_least_bps }) = refused else {
         panic!("{refused:?}");
     };
     let carried = look.measure.goodput_bps as f64;
     assert!((carried..=50e6).contains(&at_least_bps), "{at_least_bps}");
+}
+
+/// Where losses fall in a look decides of what it carries: one that lies among runs of the twin is
+/// like one of them, and what follows need not be like it.
+#[test]
+fn a_look_with_losses_is_one_of_many() {
+    let look = look_at("random-loss");
+    let seen = Observables::of(&look, place(&look)).expect("enough was seen");
+    let with = |lost_share: f64, share: f64| {
+        let mut one = seen.clone();
+        one.lost_share = lost_share;
+        one.measure.goodput_bps = (seen.measure.goodput_bps as f64 * share) as u64;
+        one
+    };
+    let runs: Vec<Observables> = (0..10)
+        .map(|n| with(0.01, 0.9 + f64::from(n) / 10.0))
+        .collect();
+    let check = |lost_share, share| SelfCheck::of(&with(lost_share, share), &runs);
+    assert!(check(0.01, 0.95).holds());
+    assert_eq!(check(0.01, 0.95).residual("goodput"), 0.0);
+    assert!(!check(0.0, 0.95).holds(), "nothing was lost");
+    assert!(!check(0.01, 0.5).holds(), "none of them is like it");
+    assert!(!SelfCheck::of(&with(0.01, 0.95), &runs[5..]).holds());
+}
+
+/// A twin whose transfers take another time than those that were seen tells nothing of them.
+#[test]
+fn a_twin_has_to_have_the_metric_that_it_predicts() {
+    let mut seen = Observables::of(&look_at("rcvbuf"), place(&look_at("rcvbuf"))).expect("seen");
+    seen.measure.transfer_us = Some(867_000);
+    let mut twin = seen.clone();
+    let check = SelfCheck::of(&seen, core::slice::from_ref(&twin));
+    assert!(check.holds());
+    twin.measure.transfer_us = Some(559_000);
+    let of = |objective| check.with_metric(objective, (&seen, core::slice::from_ref(&twin)));
+    assert!(of(Objective::Goodput).holds());
+    assert!(!of(Objective::Transfer).holds());
 }
 
 #[test]
