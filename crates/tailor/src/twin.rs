@@ -52,6 +52,12 @@ const FASTER_MAX: f64 = 20.0;
 const LOSING_FACTOR: f64 = 2.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
+/// Packets of all runs of a prediction, each way: about a second.
+const PACKETS_MAX: f64 = 1_000_000.0;
+/// Times in a run: to the first look, that look, to the second one, and it.
+const PHASES: f64 = 4.0;
+/// Looks that are shorter by this factor than they were to be are told of.
+const SHORTENED: u32 = 2;
 /// Least segments for a twin.
 const SEGMENTS_MIN: f64 = 10.0;
 
@@ -255,6 +261,7 @@ impl Twin {
                 true => seen.interval,
                 false => seen.interval.max(SAMPLE_INTERVAL),
             },
+            packets_max: Times::PACKETS_MAX,
         };
         let fits = fit(&draft, &seen, times).ok_or(NoPrediction::TooMuch)?;
         let others: Vec<Draft> = fits
@@ -291,6 +298,7 @@ impl Twin {
             look: timing.look,
             settle: Duration::ZERO,
             interval: SAMPLE_INTERVAL,
+            packets_max: Times::PACKETS_MAX,
         };
         let look = draft
             .look(trial.seed, times)
@@ -434,8 +442,10 @@ impl Twin {
             .map(|seed| (&self.best, *seed))
             .chain(others)
             .collect();
+        let packets_max = PACKETS_MAX / (all.len() as f64 * PHASES);
         let runs = each(&all, |(draft, seed)| {
-            let (before, after) = self.try_out(draft, tweaks, (on_new, timing), *seed)?;
+            let how = (on_new, timing, packets_max);
+            let (before, after) = self.try_out(draft, tweaks, how, *seed)?;
             Some(Run {
                 before,
                 after,
@@ -451,7 +461,9 @@ impl Twin {
         if !check.holds() {
             return Err(NoPrediction::SelfCheck(check));
         }
+        let wanted = timing.look.min(self.times.look);
         let basis = Basis {
+            shortened: runs.iter().any(|run| run.after.span * SHORTENED < wanted),
             seen: &self.seen,
             runs: &runs,
             check: &self.check,
@@ -492,7 +504,7 @@ impl Twin {
         &self,
         draft: &Draft,
         tweaks: &[Tweak],
-        (on_new, timing): (bool, Timing),
+        (on_new, timing, packets_max): (bool, Timing, f64),
         seed: u64,
     ) -> Option<(Observables, Observables)> {
         let from = (self.seen.here, self.seen.both_ends);
@@ -511,6 +523,7 @@ impl Twin {
         let before = Times {
             look: timing.look.min(self.times.look),
             interval: self.times.interval.max(SAMPLE_INTERVAL),
+            packets_max,
             ..self.times
         };
         if !on_new {

@@ -202,7 +202,7 @@ fn all_that_nagles_algorithm_holds_is_saved() {
     scene.local = edited(&scene.local, |s| {
         looks.set(looks.get() + 1);
         if looks.get() % 5 < 2 {
-            (s.unacked_pkts, s.cwnd_pkts) = (Some(4), Some(28));
+            (s.unacked_pkts, s.cwnd_pkts) = (Some(8), Some(28));
         }
     });
     let busy = saves(&scene);
