@@ -413,29 +413,7 @@ impl Twin {
         objective: Objective,
         (on_new, timing): (bool, Timing),
     ) -> Result<Prediction, NoPrediction> {
-        if !self.check.holds() {
-            return Err(NoPrediction::SelfCheck(self.check.clone()));
-        }
-        let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
-        let shows = |tweak: &Tweak| !is_far(tweak) && hosts::shows_in_packets(tweak.knob);
-        if self.is_of_packets
-            && let Some(tweak) = tweaks.iter().find(|tweak| !shows(tweak))
-        {
-            return Err(NoPrediction::NotInPackets(tweak.knob.name.to_owned()));
-        }
-        if !self.seen.both_ends && tweaks.iter().any(is_far) {
-            return Err(NoPrediction::FarEnd);
-        }
-        // What waits and is dropped before an interface of a host does not show in its sockets.
-        let is_queue = |tweak: &&Tweak| {
-            tweak.knob.scope == Scope::Qdisc || tweak.knob.name == "link.txqueuelen"
-        };
-        if let Some(tweak) = tweaks.iter().find(is_queue) {
-            return Err(NoPrediction::Knob(tweak.knob.name.to_owned()));
-        }
-        if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
-            return Err(NoPrediction::Pieces);
-        }
+        self.check_may_tell(tweaks)?;
         let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
         let seeds = self.seeds().iter();
         let all: Vec<(&Draft, u64)> = seeds
@@ -480,6 +458,34 @@ impl Twin {
             });
         }
         Ok(prediction)
+    }
+
+    /// Whether the effect of `tweaks` can be known at all.
+    fn check_may_tell(&self, tweaks: &[Tweak]) -> Result<(), NoPrediction> {
+        if !self.check.holds() {
+            return Err(NoPrediction::SelfCheck(self.check.clone()));
+        }
+        let is_far = |tweak: &Tweak| tweak.end != self.seen.here;
+        let shows = |tweak: &Tweak| !is_far(tweak) && hosts::shows_in_packets(tweak.knob);
+        if self.is_of_packets
+            && let Some(tweak) = tweaks.iter().find(|tweak| !shows(tweak))
+        {
+            return Err(NoPrediction::NotInPackets(tweak.knob.name.to_owned()));
+        }
+        if !self.seen.both_ends && tweaks.iter().any(is_far) {
+            return Err(NoPrediction::FarEnd);
+        }
+        // What waits and is dropped before an interface of a host does not show in its sockets.
+        let is_queue = |tweak: &&Tweak| {
+            tweak.knob.scope == Scope::Qdisc || tweak.knob.name == "link.txqueuelen"
+        };
+        if let Some(tweak) = tweaks.iter().find(is_queue) {
+            return Err(NoPrediction::Knob(tweak.knob.name.to_owned()));
+        }
+        if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
+            return Err(NoPrediction::Pieces);
+        }
+        Ok(())
     }
 
     /// Whether a cork is taken away that hid in how many pieces the program writes, and Nagle's
