@@ -103,6 +103,9 @@ pub struct Prediction {
     pub lost_share: f64,
     /// Runs of the twin that it comes from.
     pub runs: usize,
+    /// The change lets so many packets pass that the runs were cut short, to less than half of the
+    /// time that will be measured.
+    pub shortened: bool,
 }
 
 /// How one number is widened.
@@ -133,6 +136,7 @@ impl Prediction {
             path_bps: None,
             lost_share: 0.0,
             runs: 0,
+            shortened: false,
         }
     }
 
@@ -182,6 +186,7 @@ impl Prediction {
             path_bps: Some(basis.path_bps),
             lost_share: seen.lost_share,
             runs: basis.runs.len(),
+            shortened: basis.shortened,
         })
     }
 
@@ -225,6 +230,8 @@ pub(crate) struct Basis<'b> {
     pub(crate) runs: &'b [Run],
     pub(crate) check: &'b SelfCheck,
     pub(crate) path_bps: Range,
+    /// See [`Prediction::shortened`].
+    pub(crate) shortened: bool,
 }
 
 impl Basis<'_> {

@@ -52,6 +52,12 @@ const FASTER_MAX: f64 = 20.0;
 const LOSING_FACTOR: f64 = 2.0;
 /// Above this share of segments that arrived out of order the path reorders, which no twin does.
 const REORDERED_SHARE: f64 = 0.002;
+/// Packets of all runs of a prediction, each way: about a second.
+const PACKETS_MAX: f64 = 1_000_000.0;
+/// Times in a run: to the first look, that look, to the second one, and it.
+const PHASES: f64 = 4.0;
+/// Looks that are shorter by this factor than they were to be are told of.
+const SHORTENED: u32 = 2;
 /// Least segments for a twin.
 const SEGMENTS_MIN: f64 = 10.0;
 
@@ -255,6 +261,7 @@ impl Twin {
                 true => seen.interval,
                 false => seen.interval.max(SAMPLE_INTERVAL),
             },
+            packets_max: Times::PACKETS_MAX,
         };
         let fits = fit(&draft, &seen, times).ok_or(NoPrediction::TooMuch)?;
         let others: Vec<Draft> = fits
@@ -291,6 +298,7 @@ impl Twin {
             look: timing.look,
             settle: Duration::ZERO,
             interval: SAMPLE_INTERVAL,
+            packets_max: Times::PACKETS_MAX,
         };
         let look = draft
             .look(trial.seed, times)
@@ -405,6 +413,55 @@ impl Twin {
         objective: Objective,
         (on_new, timing): (bool, Timing),
     ) -> Result<Prediction, NoPrediction> {
+        self.check_may_tell(tweaks)?;
+        let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
+        let seeds = self.seeds().iter();
+        let all: Vec<(&Draft, u64)> = seeds
+            .map(|seed| (&self.best, *seed))
+            .chain(others)
+            .collect();
+        let packets_max = PACKETS_MAX / (all.len() as f64 * PHASES);
+        let runs = each(&all, |(draft, seed)| {
+            let how = (on_new, timing, packets_max);
+            let (before, after) = self.try_out(draft, tweaks, how, *seed)?;
+            Some(Run {
+                before,
+                after,
+                is_best: **draft == self.best,
+            })
+        });
+        let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
+        let runs: Option<Vec<Run>> = runs.into_iter().collect();
+        let runs = runs.ok_or_else(|| NoPrediction::Knob(knob().to_owned()))?;
+        let of_best = runs.iter().filter(|run| run.is_best);
+        let of_best: Vec<Observables> = of_best.map(|run| run.before.clone()).collect();
+        let check = self.check.with_metric(objective, (&self.seen, &of_best));
+        if !check.holds() {
+            return Err(NoPrediction::SelfCheck(check));
+        }
+        let wanted = timing.look.min(self.times.look);
+        let basis = Basis {
+            shortened: runs.iter().any(|run| run.after.span * SHORTENED < wanted),
+            seen: &self.seen,
+            runs: &runs,
+            check: &self.check,
+            path_bps: self.path_range(),
+        };
+        let prediction = Prediction::of(objective, &basis);
+        let prediction = prediction.ok_or(NoPrediction::Traffic)?;
+        let is_bound = prediction.is_bound_by_path();
+        if self.seen.is_one_way()
+            && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
+        {
+            return Err(NoPrediction::PathRate {
+                at_least_bps: self.seen.at_least_bps(),
+            });
+        }
+        Ok(prediction)
+    }
+
+    /// Whether the effect of `tweaks` can be known at all.
+    fn check_may_tell(&self, tweaks: &[Tweak]) -> Result<(), NoPrediction> {
         if !self.check.holds() {
             return Err(NoPrediction::SelfCheck(self.check.clone()));
         }
@@ -428,46 +485,7 @@ impl Twin {
         if tweaks.iter().any(|tweak| self.is_behind_a_cork(tweak)) {
             return Err(NoPrediction::Pieces);
         }
-        let others = self.others.iter().map(|draft| (draft, SEEDS[0]));
-        let seeds = self.seeds().iter();
-        let all: Vec<(&Draft, u64)> = seeds
-            .map(|seed| (&self.best, *seed))
-            .chain(others)
-            .collect();
-        let runs = each(&all, |(draft, seed)| {
-            let (before, after) = self.try_out(draft, tweaks, (on_new, timing), *seed)?;
-            Some(Run {
-                before,
-                after,
-                is_best: **draft == self.best,
-            })
-        });
-        let knob = || tweaks.first().map_or("nothing", |tweak| tweak.knob.name);
-        let runs: Option<Vec<Run>> = runs.into_iter().collect();
-        let runs = runs.ok_or_else(|| NoPrediction::Knob(knob().to_owned()))?;
-        let of_best = runs.iter().filter(|run| run.is_best);
-        let of_best: Vec<Observables> = of_best.map(|run| run.before.clone()).collect();
-        let check = self.check.with_metric(objective, (&self.seen, &of_best));
-        if !check.holds() {
-            return Err(NoPrediction::SelfCheck(check));
-        }
-        let basis = Basis {
-            seen: &self.seen,
-            runs: &runs,
-            check: &self.check,
-            path_bps: self.path_range(),
-        };
-        let prediction = Prediction::of(objective, &basis);
-        let prediction = prediction.ok_or(NoPrediction::Traffic)?;
-        let is_bound = prediction.is_bound_by_path();
-        if self.seen.is_one_way()
-            && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
-        {
-            return Err(NoPrediction::PathRate {
-                at_least_bps: self.seen.at_least_bps(),
-            });
-        }
-        Ok(prediction)
+        Ok(())
     }
 
     /// Whether a cork is taken away that hid in how many pieces the program writes, and Nagle's
@@ -492,7 +510,7 @@ impl Twin {
         &self,
         draft: &Draft,
         tweaks: &[Tweak],
-        (on_new, timing): (bool, Timing),
+        (on_new, timing, packets_max): (bool, Timing, f64),
         seed: u64,
     ) -> Option<(Observables, Observables)> {
         let from = (self.seen.here, self.seen.both_ends);
@@ -511,6 +529,7 @@ impl Twin {
         let before = Times {
             look: timing.look.min(self.times.look),
             interval: self.times.interval.max(SAMPLE_INTERVAL),
+            packets_max,
             ..self.times
         };
         if !on_new {

@@ -223,8 +223,8 @@ fn stall_share_where(
 }
 
 /// Share of active samples in which Nagle's algorithm holds a piece back, as `TCP_NODELAY` would
-/// not. Of these, only those that leave no doubt of the stall make the finding; where the processors
-/// are busy, a piece may be written long after the answer that it follows, and is held all the same.
+/// not. Only those that leave no doubt of the stall make the finding; where the processors are
+/// busy, a piece may be written long after the answer that it follows, and is held all the same.
 fn held_share(sender: &Timeline) -> Option<f64> {
     sender.vote(|s| {
         let mss = u64::from(s.snd_mss_bytes?);

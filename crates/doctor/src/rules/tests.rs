@@ -183,8 +183,8 @@ fn the_end_of_a_long_message_waits_as_that_of_a_short_one() {
     }
 }
 
-/// Where the processors are busy, a piece may be held behind more segments than a stall shows by, and
-/// be written long after the answer before it; `TCP_NODELAY` ends each of these waits.
+/// Where the processors are busy, a piece may be held behind more segments than a stall shows by,
+/// and be written long after the answer before it; `TCP_NODELAY` ends each of these waits.
 #[test]
 fn all_that_nagles_algorithm_holds_is_saved() {
     let saves = |scene: &Scene| {
@@ -202,7 +202,7 @@ fn all_that_nagles_algorithm_holds_is_saved() {
     scene.local = edited(&scene.local, |s| {
         looks.set(looks.get() + 1);
         if looks.get() % 5 < 2 {
-            (s.unacked_pkts, s.cwnd_pkts) = (Some(4), Some(28));
+            (s.unacked_pkts, s.cwnd_pkts) = (Some(8), Some(28));
         }
     });
     let busy = saves(&scene);

@@ -53,9 +53,24 @@ pub(super) struct Times {
     pub(super) settle: Duration,
     /// Mean distance of the samples of a look.
     pub(super) interval: Duration,
+    /// Packets of each of these times at most, which are cut short where more would pass: how many
+    /// a change lets pass is only known when it is made.
+    pub(super) packets_max: f64,
 }
 
 impl Times {
+    /// Where a run is one of few.
+    pub(super) const PACKETS_MAX: f64 = CHANGE_FACTOR * PACKETS_MAX;
+
+    /// The look at a twin that passes so many packets per second: no shorter than some round trips
+    /// and samples.
+    fn look_at(self, packets_per_s: f64, rtt: f64) -> Duration {
+        let least =
+            Duration::from_secs_f64(LOOK_RTTS_MIN * rtt).max(self.interval * LOOK_SAMPLES_MIN);
+        let most = Duration::try_from_secs_f64(self.packets_max / packets_per_s.max(1e-9));
+        self.look.min(most.unwrap_or(Duration::MAX).max(least))
+    }
+
     /// The same, shortened where so much would be sent that it takes long.
     pub(super) fn bounded(self, events_per_s: f64, rtt: f64) -> Self {
         self.bounded_by(PACKETS_MAX, events_per_s, rtt)
@@ -95,8 +110,14 @@ impl Times {
     }
 }
 
+/// Nor has it fewer samples.
+const LOOK_SAMPLES_MIN: u32 = 3;
 /// How often a run is asked whether it carries too much.
 const SLICES: u32 = 10;
+/// Shows how much a change lets pass.
+const SETTLE_MIN: Duration = Duration::from_millis(1);
+/// The first of these times is this part of all.
+const FIRST_SLICE: u32 = 1000;
 
 /// Bits on the wire of a handshake, both ways: two headers with all options.
 const HANDSHAKE_BITS: f64 = 2.0 * 60.0 * 8.0;
@@ -185,15 +206,17 @@ impl Draft {
         packets_max: f64,
     ) -> Option<Observables> {
         let stop = AtomicBool::new(false);
+        let times = Times {
+            packets_max,
+            ..times
+        };
         let mut subject = self.start(seed, times, &stop)?;
-        for _ in 0..SLICES {
-            subject.wait(times.warm_up / SLICES).ok()?;
-            let (forward, reverse) = subject.session().links();
-            if (forward.sent.max(reverse.sent)) as f64 > packets_max {
-                return None;
-            }
+        let passed = pass(&mut subject, times.warm_up, packets_max)?;
+        if passed.is_cut {
+            return None;
         }
-        look(&mut subject, times.look, seen_from)
+        let time = times.look_at(passed.packets_per_s, self.rtt);
+        look(&mut subject, time, seen_from)
     }
 
     /// Runs it and looks at both ends.
@@ -234,17 +257,62 @@ impl Draft {
     ) -> Option<Vec<Observables>> {
         let stop = AtomicBool::new(false);
         let mut subject = self.start(seed, times, &stop)?;
-        subject.wait(times.warm_up).ok()?;
-        let mut all = vec![look(&mut subject, times.look, seen_from)?];
+        let passed = pass(&mut subject, times.warm_up, times.packets_max)?;
+        let time = times.look_at(passed.packets_per_s, self.rtt);
+        let mut all = vec![look(&mut subject, time, seen_from)?];
         if !tweaks.is_empty() {
             for tweak in tweaks {
                 make(&mut subject, tweak)?;
             }
-            subject.wait(times.settle).ok()?;
-            all.push(look(&mut subject, times.look, seen_from)?);
+            let settle = times.settle.max(SETTLE_MIN);
+            let passed = pass(&mut subject, settle, times.packets_max)?;
+            let time = times.look_at(passed.packets_per_s, self.rtt);
+            all.push(look(&mut subject, time, seen_from)?);
         }
         Some(all)
     }
+}
+
+/// What passed while nothing was looked at.
+struct Passed {
+    /// In the last part of the time, both ways.
+    packets_per_s: f64,
+    /// It was cut short.
+    is_cut: bool,
+}
+
+/// Lets `time` pass in slices, the first of them short, as long as no link carries more packets.
+fn pass(
+    subject: &mut Simulated<'_, SimulatedError>,
+    time: Duration,
+    packets_max: f64,
+) -> Option<Passed> {
+    let carried = |subject: &mut Simulated<'_, SimulatedError>| {
+        let (forward, reverse) = subject.session().links();
+        [forward.sent, reverse.sent]
+    };
+    let first = carried(subject);
+    let mut passed = Passed {
+        packets_per_s: 0.0,
+        is_cut: false,
+    };
+    let (mut left, mut slice) = (time, time / FIRST_SLICE);
+    while !left.is_zero() {
+        let before = carried(subject);
+        slice = slice.min(left);
+        Subject::wait(subject, slice).ok()?;
+        left -= slice;
+        let now = carried(subject);
+        let more: u64 = now.iter().sum::<u64>() - before.iter().sum::<u64>();
+        passed.packets_per_s = more as f64 / slice.as_secs_f64();
+        let most = (now[0] - first[0]).max(now[1] - first[1]);
+        if most as f64 > packets_max {
+            passed.is_cut = !left.is_zero();
+            break;
+        }
+        slice = (slice * 2).min(time / SLICES);
+    }
+    Some(passed)
 }
 
 /// Settings that our stack does not have do not act in a twin.

@@ -349,6 +349,30 @@ fn a_look_with_losses_is_one_of_many() {
     assert!(!SelfCheck::of(&with(0.01, 0.95), &runs[5..]).holds());
 }
 
+/// Without the stall, messages cross a path of 3 us a hundred thousand times a second: what is
+/// simulated of that is bounded, and the prediction says so.
+#[test]
+fn a_change_that_lets_millions_of_packets_pass_takes_no_longer() {
+    let mut trial = lab::find_fault("nagle").expect("a row").trial();
+    let rate = base::Rate::from_bits_per_second(20_000_000_000);
+    let queue = base::QueueLimit::Packets(1000);
+    trial.path = lab::PathSpec::emulated(rate, Duration::from_micros(3), queue);
+    let (twin, _) = Twin::given(&trial, TIMING).expect("it runs");
+    let nodelay = [tweak(End::Client, "nodelay", "on")];
+    let told = twin.predict(&nodelay, Objective::Response, (false, TIMING));
+    let told = told.expect("it holds");
+    assert!(told.shortened, "{told:?}");
+    assert!(told.response_us.expect("responses").value < 100.0);
+    let times = Times {
+        packets_max: 10_000.0,
+        ..twin.times
+    };
+    let runs = twin.best.run(1, times, (End::Client, true), &nodelay);
+    let after = runs.expect("it runs").pop().expect("a look");
+    let operations = after.measure.response_us.expect("responses").n;
+    assert!(operations < 15_000, "{operations}");
+}
+
 /// A twin whose transfers take another time than those that were seen tells nothing of them.
 #[test]
 fn a_twin_has_to_have_the_metric_that_it_predicts() {

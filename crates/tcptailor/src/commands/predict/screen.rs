@@ -45,6 +45,10 @@ pub(super) fn render(document: &Document) -> String {
             Forecast::Known(given) if given.source == Source::TimeSaved && why.is_none() => {
                 "by the share of the time that it would save, without the twin".to_owned()
             }
+            Forecast::Known(given) if given.shortened => {
+                "simulated for a shorter time than it will be measured, since so many packets pass"
+                    .to_owned()
+            }
             Forecast::Unknown(unknown) if why.is_none() || any => {
                 format!("not predicted: {unknown}")
             }
