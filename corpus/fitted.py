@@ -153,6 +153,7 @@ def foretold(predicted, outcome):
     row = {"objective": known["objective"], "source": known["source"], "before": known["before"],
            "low": low, "value": known["range"]["value"], "high": high,
            "width": round(high / max(low, 1e-9), 2)}
+    outcome = outcome or {}
     measured = outcome.get("after")
     if measured is None or outcome["objective"] != known["objective"]:
         return {**row, "holds": None}

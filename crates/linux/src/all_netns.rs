@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use base::Netns;
 
-use crate::netns::NAMED_DIR;
+use crate::netns::{NAMED_DIR, NSFS_MAGIC};
 use crate::process::process_cgroup;
 
 /// Digits of a container's number that are shown, as `docker ps` does.
@@ -79,13 +79,17 @@ fn of_processes() -> BTreeMap<u64, u32> {
     found
 }
 
-/// The names under `/run/netns`, by inode.
+/// The names under `/run/netns`, by inode. Where another mount namespace has made them, they are
+/// plain files here, whose inodes mean nothing.
 fn of_names() -> BTreeMap<u64, String> {
     let entries = fs::read_dir(NAMED_DIR).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
+            let path = entry.path();
+            let system = rustix::fs::statfs(&path).ok()?;
+            let inode = fs::metadata(&path).ok()?.ino();
             let name = entry.file_name().into_string().ok()?;
-            Some((inode(&format!("{NAMED_DIR}/{name}"))?, name))
+            (system.f_type == NSFS_MAGIC).then_some((inode, name))
         })
         .collect()
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use base::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::time::{ClockId, clock_gettime};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use self::request::{HEAD_BYTES_MAX, Read, is_for_named_host, read_head};
@@ -30,13 +31,17 @@ pub use self::request::Status;
 /// milliseconds, and these are enough for some at the pace of [`ACCEPTED_PER_SECOND`].
 pub const CONNECTIONS_MAX: usize = 256;
 /// Connections that are taken from the kernel in a second, evenly over it. The others wait in its
-/// queue, in turn, so that a flood costs no more than this many. Fewer would be slower to empty the
-/// queue than a few clients that connect again and again are to fill it, and then the kernel drops
-/// whose turn would be next.
+/// queue, in turn. With fewer a few clients that connect again and again keep the queue full, and
+/// the kernel drops those that come beside them.
 pub const ACCEPTED_PER_SECOND: u32 = 5_000;
+/// The same where answering has cost more processor time than it may.
+pub const ACCEPTED_PER_SECOND_BEYOND_BUDGET: u32 = 50;
 /// Those of a second are taken in portions of this time, so that none waits for the next second.
-const PORTION: Duration = Duration::from_millis(10);
-const PORTIONS_PER_SECOND: u32 = 100;
+const PORTION: Duration = Duration::from_millis(20);
+const PORTIONS_PER_SECOND: u32 = 50;
+/// Processor time that may be spent beyond the budget, as the budget of so many seconds: many
+/// scrapes at once are answered at once.
+const BUDGET_SAVED_SECONDS: f64 = 2.0;
 /// Connections that are taken before those that wait are looked at.
 const ACCEPTED_AT_ONCE: usize = 16;
 /// A page younger than this is not made anew: a flood costs a few pages, however many ask.
@@ -67,6 +72,7 @@ pub struct Page {
 pub struct HttpCounts {
     answered: [AtomicU64; Status::ALL.len()],
     dropped: AtomicU64,
+    cpu_nanos: AtomicU64,
 }
 
 impl HttpCounts {
@@ -80,6 +86,12 @@ impl HttpCounts {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Processor time of the thread that answers.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_nanos(self.cpu_nanos.load(Ordering::Relaxed))
     }
 }
 
@@ -121,7 +133,8 @@ impl HttpServer {
     }
 
     /// Answers until `stop` is true. `page` is asked for each path and gives `None` for those that
-    /// do not exist.
+    /// do not exist. `cpu_share` is the share of one core beyond which connections are taken at
+    /// [`ACCEPTED_PER_SECOND_BEYOND_BUDGET`] only, whoever asks.
     ///
     /// # Errors
     /// Where the kernel does not let wait for connections any more.
@@ -129,18 +142,25 @@ impl HttpServer {
         &self,
         stop: &AtomicBool,
         counts: &HttpCounts,
+        cpu_share: f64,
         page: &dyn Fn(&str) -> Option<Page>,
     ) -> Result<()> {
         let pages = Pages {
             is_loopback: self.address()?.ip().is_loopback(),
             counts,
             page,
-            made: RefCell::default(),
+            cached: RefCell::default(),
         };
         let mut exchanges: Vec<Exchange> = Vec::new();
-        let mut quota = Quota::new(Clock.now());
+        let cpu_before = thread_cpu_time();
+        let mut quota = Quota::new(Clock.now(), cpu_share);
         while !stop.load(Ordering::Relaxed) {
-            let accepts = quota.is_open(Clock.now());
+            let cpu = thread_cpu_time().saturating_sub(cpu_before);
+            counts
+                .cpu_nanos
+                .store(cpu.as_nanos() as u64, Ordering::Relaxed);
+            quota.renew(Clock.now(), cpu);
+            let accepts = quota.is_open();
             let pause = if accepts { STOP_CHECK } else { PORTION };
             let ready = self.wait(&exchanges, accepts, pause)?;
             let now = Clock.now();
@@ -165,7 +185,7 @@ impl HttpServer {
     /// Takes a few connections; others are taken after those that wait were looked at.
     fn accept_some(&self, exchanges: &mut Vec<Exchange>, quota: &mut Quota, counts: &HttpCounts) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if !quota.is_open(Clock.now()) || !self.accept(exchanges, quota, counts) {
+            if !quota.is_open() || !self.accept(exchanges, quota, counts) {
                 return;
             }
         }
@@ -188,12 +208,12 @@ impl HttpServer {
             return true;
         }
         if exchanges.len() >= CONNECTIONS_MAX {
-            // Those whose answer is out have nothing to lose.
-            let oldest = exchanges
-                .iter()
-                .position(Exchange::is_answered)
-                .unwrap_or(0);
-            exchanges.remove(oldest).note(Step::Broken, counts);
+            // Those whose answer is out have nothing to lose, and those that have not asked little.
+            let oldest = |is: fn(&Exchange) -> bool| exchanges.iter().position(is);
+            let first = oldest(Exchange::is_answered).or_else(|| oldest(Exchange::is_unasked));
+            exchanges
+                .remove(first.unwrap_or(0))
+                .note(Step::Broken, counts);
         }
         exchanges.push(Exchange::new(stream, Clock.now()));
         true
@@ -226,12 +246,11 @@ struct Pages<'p> {
     is_loopback: bool,
     counts: &'p HttpCounts,
     page: &'p dyn Fn(&str) -> Option<Page>,
-    /// Pages that were made lately.
-    made: RefCell<Vec<Made>>,
+    cached: RefCell<Vec<CachedPage>>,
 }
 
 /// A response, made for a path at a time.
-struct Made {
+struct CachedPage {
     path: String,
     at: Instant,
     status: Status,
@@ -260,22 +279,29 @@ impl Pages<'_> {
     /// are few.
     fn page_of(&self, path: &str) -> Option<(Status, Arc<[u8]>)> {
         let now = Clock.now();
-        let mut made = self.made.borrow_mut();
-        made.retain(|one| now.since(one.at) < PAGE_AGE_MAX);
-        if let Some(one) = made.iter().find(|one| one.path == path) {
+        let mut cached = self.cached.borrow_mut();
+        cached.retain(|one| now.since(one.at) < PAGE_AGE_MAX);
+        if let Some(one) = cached.iter().find(|one| one.path == path) {
             return Some((one.status, Arc::clone(&one.bytes)));
         }
         let page = (self.page)(path)?;
-        let one = Made {
+        let one = CachedPage {
             path: path.into(),
-            at: now,
+            // One that takes long to make is to last all the same.
+            at: Clock.now(),
             status: page.status,
             bytes: page.into_bytes().into(),
         };
-        let told = (one.status, Arc::clone(&one.bytes));
-        made.push(one);
-        Some(told)
+        let answer = (one.status, Arc::clone(&one.bytes));
+        cached.push(one);
+        Some(answer)
     }
+}
+
+/// Processor time of this thread.
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// How many connections may still be taken in this portion of a second.
@@ -283,20 +309,46 @@ impl Pages<'_> {
 struct Quota {
     since: Instant,
     left: u32,
+    /// Share of one core that answering may take.
+    cpu_share: f64,
+    /// Processor time of the thread when this portion began.
+    cpu: Duration,
+    /// What was spent of it beyond the budget, in seconds; below 0 what is saved.
+    debt_s: f64,
 }
 
 impl Quota {
-    const fn new(now: Instant) -> Self {
+    const fn new(now: Instant, cpu_share: f64) -> Self {
         Self {
             since: now,
             left: ACCEPTED_PER_SECOND / PORTIONS_PER_SECOND,
+            cpu_share,
+            cpu: Duration::ZERO,
+            debt_s: 0.0,
         }
     }
 
-    fn is_open(&mut self, now: Instant) -> bool {
-        if now.since(self.since) >= PORTION {
-            *self = Self::new(now);
+    /// Begins the next portion where it is time; the thread has used so much processor time.
+    fn renew(&mut self, now: Instant, cpu: Duration) {
+        let passed = now.since(self.since);
+        if passed < PORTION {
+            return;
         }
+        let earned = passed.as_secs_f64() * self.cpu_share;
+        let spent = cpu.saturating_sub(self.cpu).as_secs_f64();
+        let saved_max = BUDGET_SAVED_SECONDS * self.cpu_share;
+        self.debt_s = (self.debt_s + spent - earned).max(-saved_max);
+        let per_second = if self.debt_s > 0.0 {
+            ACCEPTED_PER_SECOND_BEYOND_BUDGET
+        } else {
+            ACCEPTED_PER_SECOND
+        };
+        self.since = now;
+        self.cpu = cpu;
+        self.left = per_second / PORTIONS_PER_SECOND;
+    }
+
+    const fn is_open(&self) -> bool {
         self.left > 0
     }
 
@@ -349,6 +401,10 @@ impl Exchange {
 
     const fn is_answered(&self) -> bool {
         matches!(self.stage, Stage::Drains(_))
+    }
+
+    const fn is_unasked(&self) -> bool {
+        matches!(self.stage, Stage::Reads(_))
     }
 
     const fn waits_for(&self) -> PollFlags {

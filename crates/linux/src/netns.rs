@@ -18,7 +18,7 @@ pub const NAMED_DIR: &str = "/run/netns";
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
 /// The file system of namespaces (include/uapi/linux/magic.h).
-const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
+pub(crate) const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
 /// Whether a namespace can have this name: it is that of a file in one directory.
 pub(crate) fn is_name(name: &str) -> bool {

@@ -88,7 +88,9 @@ impl Planned {
             Ok(setting) => setting,
             Err(error) => return about(error.to_string()),
         };
+        // One that is named is reached from anywhere: another way leads to the same.
         if let Some(then) = &self.place
+            && *self.target.netns() == Netns::Own
             && is_elsewhere(then, &setting)
             && let Some((netns, way)) = way_to(then)
         {

@@ -4,7 +4,7 @@ use base::human;
 use doctor::Objective;
 use serde::Serialize;
 
-use crate::twin::{Observables, SelfCheck};
+use crate::twin::{Observables, SelfCheck, TRANSFER_TIME};
 
 /// How far the virtual hosts are from real ones at best, as a share: the 90th percentile of the
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
@@ -26,7 +26,7 @@ const STALLS_SLACK: f64 = 0.05;
 /// used.
 const SAME_REGIME: f64 = 1.5;
 /// An interval of goodput whose ends differ by more is too wide to be useful.
-const UNKNOWN_FACTOR: f64 = 4.0;
+pub(crate) const UNKNOWN_FACTOR: f64 = 4.0;
 /// From this share of the bottleneck rate on, goodput is bounded by the path.
 const FULL_SHARE: f64 = 0.85;
 
@@ -159,7 +159,7 @@ impl Prediction {
                 (response_p99(seen).map(micros), response_p99_us)
             }
             Objective::Transfer => {
-                let floor = basis.response_floor();
+                let floor = basis.floor(TRANSFER_TIME, RESPONSE_FLOOR, RESPONSE_SLACK);
                 let slack = micros(floor.slack);
                 (
                     as_measured,

@@ -21,6 +21,7 @@ use doctor::{Objective, Place, Services};
 use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
 
+pub(crate) use self::check::TRANSFER_TIME;
 pub use self::check::{
     Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck,
 };
@@ -444,7 +445,7 @@ impl Twin {
             shortened: runs.iter().any(|run| run.after.span * SHORTENED < wanted),
             seen: &self.seen,
             runs: &runs,
-            check: &self.check,
+            check: &check,
             path_bps: self.path_range(),
         };
         let prediction = Prediction::of(objective, &basis);

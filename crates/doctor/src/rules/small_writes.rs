@@ -226,12 +226,18 @@ fn stall_share_where(
 /// not. Only those that leave no doubt of the stall make the finding; where the processors are
 /// busy, a piece may be written long after the answer that it follows, and is held all the same.
 fn held_share(sender: &Timeline) -> Option<f64> {
+    let behind_many = falls_silent_behind_many(sender, |_| true);
     sender.vote(|s| {
         let mss = u64::from(s.snd_mss_bytes?);
+        let is_out = match s.unacked_pkts? {
+            0 => false,
+            1..=STALL_PKTS_OUT => !hears_since_it_sent(s),
+            _ => behind_many,
+        };
         let has_cwnd = cwnd_room_pkts(s).is_none_or(|room| room >= 1);
         let has_window = window_room_bytes(s).is_none_or(|room| room >= mss);
         let has_room = has_cwnd && has_window && !fills_sndbuf(s);
-        Some(is_partial(s)? && s.unacked_pkts? > 0 && has_room)
+        Some(is_partial(s)? && is_out && has_room)
     })
 }
 
@@ -248,14 +254,19 @@ fn follows_an_answer(sample: &FlowSample) -> bool {
 }
 
 /// Whether the pieces that wait behind many packets are the ends of long messages, each sent at
-/// once when an answer has come: for half a round trip and more nothing else is sent. A stream,
-/// whose pieces are only gathered, goes on meanwhile.
+/// once when an answer has come.
 fn ends_long_messages(sender: &Timeline) -> bool {
+    falls_silent_behind_many(sender, follows_an_answer)
+}
+
+/// Whether nothing else is sent for half a round trip and more while a piece that is `meant` waits
+/// behind many packets. A stream, whose pieces are only gathered, goes on meanwhile.
+fn falls_silent_behind_many(sender: &Timeline, meant: impl Fn(&FlowSample) -> bool) -> bool {
     let silent = || {
         let half = (sender.min_rtt()? / 2).max(TICK);
         sender.vote(|s| {
             let waits = is_partial(s)? && s.unacked_pkts? > STALL_PKTS_OUT;
-            (waits && follows_an_answer(s)).then_some(s.since_data_sent? >= half)
+            (waits && meant(s)).then_some(s.since_data_sent? >= half)
         })
     };
     silent().is_some_and(|share| share >= LONG_MESSAGE_SILENCE)

@@ -84,7 +84,7 @@ pub(crate) fn slow_start_after_idle(view: &View<'_>) -> Option<Verdict> {
 /// Connections end while their window still doubles.
 pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
     let (best, starts) = short_starts(view)?;
-    let median = starts.get(starts.len() / 2)?;
+    let median = *starts.get(starts.len() / 2)?;
     let ideal = median.ideal(best);
     let &Start {
         bytes,
@@ -142,18 +142,18 @@ pub(crate) fn initcwnd_too_small(view: &View<'_>) -> Option<Verdict> {
 
 /// The short connections of this service that were in their slow start, where they are enough for
 /// a verdict, and the best rate that the path gave any of them.
-fn short_starts(view: &View<'_>) -> Option<(Rate, Vec<Start>)> {
+fn short_starts<'a>(view: &View<'a>) -> Option<(Rate, Vec<&'a Start>)> {
     let own = view.sender?;
     let same_service = view
         .sender_siblings
         .iter()
         .copied()
         .filter(|other| is_same_service(own, other));
-    let connections: Vec<&Timeline> = core::iter::once(own).chain(same_service).collect();
+    let connections: Vec<&'a Timeline> = core::iter::once(own).chain(same_service).collect();
     let starts = connections
         .iter()
-        .filter_map(|timeline| Startup::of(timeline).start.clone());
-    let mut starts: Vec<Start> = starts.collect();
+        .filter_map(|timeline| Startup::of(timeline).start.as_ref());
+    let mut starts: Vec<&Start> = starts.collect();
     // What the path gave takes longer to see.
     if starts.len() < SHORT_CONNECTIONS {
         return None;

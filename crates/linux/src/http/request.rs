@@ -69,7 +69,7 @@ impl Status {
         match self {
             Self::Ok => "ok",
             Self::BadRequest => "not an HTTP/1.1 request",
-            Self::NotFound => "not found; there are /metrics and /healthz",
+            Self::NotFound => "not found; / lists the pages",
             Self::MethodNotAllowed => "only GET is accepted",
             Self::TooLarge => "the head of the request is longer than 8 KiB",
             Self::Misdirected => "ask for localhost, or for an address: this is not that host",

@@ -1,6 +1,7 @@
 //! Clients of all kinds, the hostile ones beside an honest one.
 
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::*;
@@ -35,7 +36,7 @@ impl Running {
                     body,
                 })
             };
-            server.run(&stops, &counted, &page).expect("it serves");
+            server.run(&stops, &counted, 1.0, &page).expect("it serves");
         });
         Self {
             address,
@@ -166,7 +167,7 @@ fn slow_and_silent_clients_do_not_keep_an_honest_one_out() {
 fn clients_that_reconnect_do_not_starve_another() {
     let running = Running::start();
     let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let answers: Vec<String> = std::thread::scope(|scope| {
         for index in 0..4 {
             let (address, over) = (running.address, &over);
             scope.spawn(move || {
@@ -181,23 +182,60 @@ fn clients_that_reconnect_do_not_starve_another() {
             });
         }
         std::thread::sleep(Duration::from_millis(300));
-        for _ in 0..300 {
-            assert!(running.ask(SCRAPE).ends_with("up 1\n"));
-        }
+        let ask = |_| catch_unwind(AssertUnwindSafe(|| running.ask(SCRAPE))).unwrap_or_default();
+        let answers = (0..300).map(ask).collect();
+        // Also where one failed: the threads would go on.
         over.store(true, Ordering::Relaxed);
+        answers
     });
+    assert!(answers.iter().all(|answer| answer.ends_with("up 1\n")));
+}
+
+/// Connections that are taken in one portion.
+fn taken(quota: &mut Quota) -> u32 {
+    let before = quota.left;
+    while quota.is_open() {
+        quota.take();
+    }
+    before
 }
 
 #[test]
 fn a_flood_is_taken_at_a_bounded_pace() {
-    let now = Instant::ZERO;
-    let mut quota = Quota::new(now);
-    for _ in 0..ACCEPTED_PER_SECOND / PORTIONS_PER_SECOND {
-        assert!(quota.is_open(now));
-        quota.take();
+    let mut quota = Quota::new(Instant::ZERO, 1.0);
+    assert_eq!(taken(&mut quota), ACCEPTED_PER_SECOND / PORTIONS_PER_SECOND);
+    quota.renew(
+        Instant::ZERO + PORTION - Duration::from_micros(1),
+        Duration::ZERO,
+    );
+    assert!(!quota.is_open());
+    quota.renew(Instant::ZERO + PORTION, Duration::ZERO);
+    assert!(quota.is_open());
+}
+
+/// Answering takes no more of a core than it may, but for a few connections a second.
+#[test]
+fn a_flood_costs_a_bounded_share_of_a_core() {
+    let (share, cost) = (0.01, Duration::from_micros(40));
+    let mut quota = Quota::new(Instant::ZERO, share);
+    let (mut cpu, mut connections) = (Duration::ZERO, 0);
+    let seconds = 60;
+    for portion in 1..=seconds * PORTIONS_PER_SECOND {
+        let taken = taken(&mut quota);
+        connections += taken;
+        cpu += cost * taken;
+        quota.renew(Instant::ZERO + PORTION * portion, cpu);
     }
-    assert!(!quota.is_open(now + PORTION - Duration::from_micros(1)));
-    assert!(quota.is_open(now + PORTION));
+    let beyond = cost * ACCEPTED_PER_SECOND_BEYOND_BUDGET;
+    let bound = f64::from(seconds) * (share + beyond.as_secs_f64());
+    assert!(cpu.as_secs_f64() < bound * 1.05, "{cpu:?}");
+    let affordable = f64::from(seconds) * share / cost.as_secs_f64();
+    assert!(f64::from(connections) > affordable * 0.95, "{connections}");
+
+    // Who asks after a quiet time is answered at once.
+    let later = Instant::ZERO + Duration::from_secs(120);
+    quota.renew(later, cpu);
+    assert_eq!(taken(&mut quota), ACCEPTED_PER_SECOND / PORTIONS_PER_SECOND);
 }
 
 #[test]

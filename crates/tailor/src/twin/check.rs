@@ -4,6 +4,7 @@ use doctor::Objective;
 use serde::Serialize;
 
 use super::observables::{Observables, percentile};
+use crate::prediction::UNKNOWN_FACTOR;
 
 /// Largest difference of goodput, as a share of what was seen. The stack agrees with the kernel to
 /// 15 % in nine of ten cases, so that a twin which is off by more has another cause.
@@ -19,6 +20,9 @@ pub const RTT_TOLERANCE: f64 = 0.25;
 const RTT_SLACK: f64 = 300e-6;
 /// The same of a response time.
 const RESPONSE_SLACK: f64 = 60e-6;
+
+/// What is compared where the time of a transfer is predicted.
+pub(crate) const TRANSFER_TIME: &str = "time of a transfer";
 
 /// As many runs show what chance does: where losses fall, of which a look has few. A look is then
 /// one more of them, and lies outside their range in two of eleven cases.
@@ -80,7 +84,7 @@ impl SelfCheck {
         if objective == Objective::Transfer {
             let seconds = |s: &Observables| Some(s.measure.value(objective)? / 1e6);
             let tolerance = (RESPONSE_TOLERANCE, RESPONSE_SLACK);
-            check.add("time of a transfer", (seen, twin), &seconds, tolerance);
+            check.add(TRANSFER_TIME, (seen, twin), &seconds, tolerance);
         }
         check
     }
@@ -95,7 +99,10 @@ impl SelfCheck {
         let values: Vec<f64> = twin.iter().filter_map(read).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
-        let is_random = seen.lost_share > 0.0 && values.len() >= CHANCE_RUNS_MIN;
+        // A range that is too wide to predict anything has nothing to say here either.
+        let is_random = seen.lost_share > 0.0
+            && values.len() >= CHANCE_RUNS_MIN
+            && most <= UNKNOWN_FACTOR * least;
         let pair = read(seen).zip(percentile(values, 0.5));
         if let Some((seen, twin)) = pair.filter(|(seen, _)| *seen > 0.0) {
             let off = (twin - seen).abs();

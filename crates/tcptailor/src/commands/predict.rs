@@ -168,7 +168,10 @@ fn parse_setting(flag: &str, text: &str) -> Result<Setting, Problem> {
     let knob = base::find_knob(name.trim()).map_err(problem)?;
     let value = knob.parse(value).map_err(problem)?;
     if let ("congestion", KnobValue::Name(name)) = (knob.name, &value) {
-        check_congestion(name).map_err(|why| Problem::usage(format!("{flag} {text}: {why}")))?;
+        check_congestion(name).map_err(|why| {
+            Problem::usage(format!("{flag} {text}: {why}"))
+                .hint("one of another module shows once it is loaded: `modprobe tcp_NAME`")
+        })?;
     }
     Ok((knob, value))
 }

@@ -174,8 +174,8 @@ impl Report {
         self.push_settings(&mut text);
         if !output.is_quiet() {
             self.push_doubts(&mut text, args.no_notify);
+            self.push_helps(&mut text);
         }
-        self.push_helps(&mut text);
         match &self.compared {
             Some(compared) => text.push_str(&compared.shown(args)),
             None if output.is_quiet() => {}

@@ -12,6 +12,9 @@ use super::metrics::{CONTENT_TYPE, Exposition};
 /// Time without any progress after which the watch counts as stuck.
 const LATE: Duration = Duration::from_secs(300);
 
+/// Share of the processor time of the watch beyond which answers become slow.
+const ANSWERS_SHARE: f64 = 0.5;
+
 /// What there is, for who comes with a browser.
 const START: &str = "\
 <!DOCTYPE html>
@@ -68,7 +71,13 @@ impl Endpoint {
 
     /// Answers until `over`.
     pub(super) fn serve(&self, server: &HttpServer, over: &AtomicBool) -> linux::Result<()> {
-        server.run(over, &self.counts, &|path| self.page(path))
+        let share = self.budget * ANSWERS_SHARE;
+        server.run(over, &self.counts, share, &|path| self.page(path))
+    }
+
+    /// Processor time of the answers, since the beginning.
+    pub(super) fn cpu_time(&self) -> Duration {
+        self.counts.cpu_time()
     }
 
     /// From now on the metrics of rounds are these.

@@ -264,21 +264,21 @@ impl Rounds<'_> {
     fn run(&mut self, over: &AtomicBool) -> anyhow::Result<Exit> {
         loop {
             let began = linux::Clock.now();
-            let cpu_before = own_cpu_time();
+            let before = self.cpu_times();
             self.round()?;
             if let Some(exit) = self.end(over) {
                 return Ok(exit);
             }
-            let cpu_of_round = own_cpu_time().saturating_sub(cpu_before);
-            let planned = self.pace.interval(cpu_of_round);
+            let cpu = self.cpu_times().since(before);
+            let planned = self.pace.interval_beside(cpu.rounds, cpu.answers);
             if self.pace.is_news(planned) {
-                self.tell_interval(planned, cpu_of_round);
+                self.tell_interval(planned, cpu.all());
             }
-            if let Some(exit) = self.rest(began, cpu_before, over) {
+            if let Some(exit) = self.rest(began, before, over) {
                 return Ok(exit);
             }
             let interval = linux::Clock.now().since(began);
-            let cpu = own_cpu_time().saturating_sub(cpu_before);
+            let cpu = self.cpu_times().since(before).all();
             self.endpoint.note_cost(interval, cpu);
             self.state.handle_cost(interval, cpu);
         }
@@ -376,13 +376,13 @@ impl Rounds<'_> {
 
     /// Pauses until the next round is due: later where answering scrapes costs time too. How the
     /// watch ends, where there is to be none.
-    fn rest(&self, began: Instant, cpu_before: Duration, over: &AtomicBool) -> Option<Exit> {
+    fn rest(&self, began: Instant, before: CpuTimes, over: &AtomicBool) -> Option<Exit> {
         loop {
             if let Some(exit) = self.end(over) {
                 return Some(exit);
             }
-            let spent = own_cpu_time().saturating_sub(cpu_before);
-            let interval = self.pace.interval(spent);
+            let cpu = self.cpu_times().since(before);
+            let interval = self.pace.interval_beside(cpu.rounds, cpu.answers);
             // Rounds that fail make no progress, however often they are tried.
             if self.failure.is_none() {
                 self.endpoint.expect_next(began, interval);
@@ -395,6 +395,14 @@ impl Rounds<'_> {
         }
     }
 
+    fn cpu_times(&self) -> CpuTimes {
+        let answers = self.endpoint.cpu_time();
+        CpuTimes {
+            rounds: own_cpu_time().saturating_sub(answers),
+            answers,
+        }
+    }
+
     fn tell_interval(&self, interval: Duration, cpu: Duration) {
         tell(
             self.output,
@@ -404,6 +412,26 @@ impl Rounds<'_> {
                 cpu_budget: self.pace.budget,
             },
         );
+    }
+}
+
+/// CPU time of this process, of the thread that answers requests and of all others.
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    rounds: Duration,
+    answers: Duration,
+}
+
+impl CpuTimes {
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            rounds: self.rounds.saturating_sub(earlier.rounds),
+            answers: self.answers.saturating_sub(earlier.answers),
+        }
+    }
+
+    fn all(self) -> Duration {
+        self.rounds + self.answers
     }
 }
 

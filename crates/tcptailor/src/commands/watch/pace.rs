@@ -28,6 +28,13 @@ impl Pace {
         }
     }
 
+    /// The distance where requests were answered meanwhile. Answers count no more than rounds do: a
+    /// flood of requests, which is answered slowly beyond half of the budget, does not end the
+    /// rounds.
+    pub(crate) fn interval_beside(&self, rounds: Duration, answers: Duration) -> Duration {
+        self.interval(rounds + answers.min(rounds))
+    }
+
     /// The distance that this much CPU time since the beginning of the round asks for.
     pub(crate) fn interval(&self, cpu: Duration) -> Duration {
         let afforded = (cpu.as_secs_f64() / self.budget).min(INTERVAL_MAX.as_secs_f64());
@@ -60,6 +67,16 @@ mod tests {
         check(400, 20);
         check(4000, 200);
         check(10_000_000, 3600);
+    }
+
+    #[test]
+    fn a_flood_of_requests_does_not_end_the_rounds() {
+        let pace = Pace::new(Duration::from_secs(15), 0.02);
+        let millis = Duration::from_millis;
+        let interval = pace.interval_beside(millis(400), millis(100));
+        assert_eq!(interval, Duration::from_secs(25));
+        let interval = pace.interval_beside(millis(400), millis(60_000));
+        assert_eq!(interval, Duration::from_secs(40));
     }
 
     #[test]
