@@ -83,8 +83,8 @@ impl PartialOrd for ByPorts {
 struct Beside {
     hosts: (IpAddr, IpAddr),
     pid: Option<u32>,
-    /// The port here that accepted them.
-    accepted_at: Option<Place>,
+    /// What they are of, whichever process holds them.
+    service: Option<OfService>,
     /// None was left out for its ports, so that another connection may use the list, too.
     serves_others: bool,
     /// The latest first: one more than are considered, since the connection itself is not.
@@ -100,12 +100,22 @@ struct Sibling {
     timeline: Arc<Timeline>,
 }
 
+/// The port here that accepted a connection, or the place that one was opened to, and by which
+/// program: a server may have a process for each connection, and so may a script that starts a
+/// client for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OfService {
+    place: Place,
+    command: Option<String>,
+}
+
 impl Beside {
-    fn serves(&self, track: &Track, accepted_at: Option<Place>) -> bool {
+    fn serves(&self, track: &Track, service: Option<&OfService>) -> bool {
         let hosts = (track.key.local.ip(), track.key.remote.ip());
         let mut siblings = self.open.iter().chain(&self.ended);
         self.serves_others
-            && (self.hosts, self.pid, self.accepted_at) == (hosts, track.pid(), accepted_at)
+            && (self.hosts, self.pid) == (hosts, track.pid())
+            && self.service.as_ref() == service
             && siblings.all(|sibling| is_beside(track.key, sibling.key))
     }
 
@@ -297,12 +307,11 @@ impl<'r> Cases<'r> {
     }
 
     /// Other connections between the same two hosts, of the same process (where that is known), or
-    /// accepted at the same port: a server may have several processes, or one for each connection.
-    /// Cached, since thousands of connections may have the same ones.
+    /// of the same service. Cached, since thousands of connections may have the same ones.
     fn beside(&self, index: usize) -> Arc<Beside> {
         let known = self.beside.borrow().clone();
-        let accepted_at = self.accepted_at(index);
-        let serves = |known: &Arc<Beside>| known.serves(&self.tracks[index], accepted_at);
+        let service = self.service_of(index);
+        let serves = |known: &Arc<Beside>| known.serves(&self.tracks[index], service.as_ref());
         if let Some(known) = known.filter(serves) {
             return known;
         }
@@ -315,7 +324,7 @@ impl<'r> Cases<'r> {
             let is_apart = other == index || is_beside(key, track.key);
             serves_others.set(serves_others.get() && is_apart);
             let is_of_process = pid.is_none() || track.pid().is_none() || track.pid() == pid;
-            let is_of_service = || accepted_at.is_some() && self.accepted_at(other) == accepted_at;
+            let is_of_service = || service.as_ref().is_some_and(|one| self.is_of(other, one));
             is_apart && (is_of_process || is_of_service())
         };
         let latest = |of: fn(&Between) -> &[usize]| -> Vec<Sibling> {
@@ -334,7 +343,7 @@ impl<'r> Cases<'r> {
         let beside = Arc::new(Beside {
             hosts,
             pid,
-            accepted_at,
+            service,
             serves_others: serves_others.get(),
             open,
             ended,
@@ -344,9 +353,21 @@ impl<'r> Cases<'r> {
     }
 
     /// The port here that accepted a connection, if one did.
-    fn accepted_at(&self, index: usize) -> Option<Place> {
-        let place = self.services.place(self.tracks[index].key);
-        matches!(place, Place::Listening(_)).then_some(place)
+    fn service_of(&self, index: usize) -> Option<OfService> {
+        let track = &self.tracks[index];
+        let place = self.services.place(track.key);
+        let command = match place {
+            Place::Listening(_) => None,
+            Place::Remote(_) => Some(track.owners.first()?.process.command.clone()),
+        };
+        Some(OfService { place, command })
+    }
+
+    fn is_of(&self, index: usize, service: &OfService) -> bool {
+        let track = &self.tracks[index];
+        let command = || Some(&track.owners.first()?.process.command);
+        self.services.place(track.key) == service.place
+            && (service.command.is_none() || service.command.as_ref() == command())
     }
 
     fn timeline(&self, index: usize) -> Arc<Timeline> {

@@ -257,12 +257,14 @@ fn what_ended_before_its_owner_was_seen_is_of_the_only_one() {
 
 #[test]
 fn siblings_are_connections_of_the_same_process_on_the_same_side() {
+    let mut other = track(["127.0.0.1:50002", SERVER], 2, 100);
+    Arc::make_mut(&mut other.owners[0].process).command = "other".into();
     let recording = recording(vec![
         track([CLIENT, SERVER], 1, 100),
         track([SERVER, CLIENT], 1, 100),
         track(["127.0.0.1:50001", SERVER], 1, 100),
         track([SERVER, "127.0.0.1:50001"], 1, 100),
-        track(["127.0.0.1:50002", SERVER], 2, 100),
+        other,
         track(["127.0.0.1:50003", "127.0.0.2:80"], 1, 100),
     ]);
     let cases = Cases::of(&recording);
@@ -299,6 +301,22 @@ fn connections_accepted_at_one_port_are_siblings_whoever_holds_them() {
     let cases = Cases::of(&recording);
     let count = |index: usize| cases.beside(index).but(index).len();
     assert_eq!([count(0), count(1), count(2)], [1, 1, 0]);
+}
+
+/// As of a script that starts a program for each of them.
+#[test]
+fn connections_that_one_program_opened_to_one_place_are_siblings_whichever_process_did() {
+    let mut other = track(["127.0.0.1:50003", SERVER], 4, 100);
+    Arc::make_mut(&mut other.owners[0].process).command = "other".into();
+    let recording = recording(vec![
+        track([CLIENT, SERVER], 1, 100),
+        track(["127.0.0.1:50001", SERVER], 2, 100),
+        track(["127.0.0.1:50002", "127.0.0.1:81"], 3, 100),
+        other,
+    ]);
+    let cases = Cases::of(&recording);
+    let count = |index: usize| cases.beside(index).but(index).len();
+    assert_eq!([count(0), count(1), count(2), count(3)], [1, 1, 0, 0]);
 }
 
 /// A download over 150 ms that takes a small window in each round trip; the receiver's samples,

@@ -48,10 +48,14 @@ impl Pieces {
             return None;
         }
         let answered = answered_before(timeline, count);
+        let order_shows = order_shows(timeline);
         let waits = timeline.vote_of_all(|s| {
             let is_part = (beyond(s, count)? - answered).rem_euclid(count as i64) != 0;
             let nothing_unread = s.unread_bytes.unwrap_or(0) == 0;
-            Some(is_part && nothing_unread && s.since_data_received? >= TICK)
+            // What left with the last arrival, or after it, is a question, and what is waited for
+            // is its answer: a screen that is asked for again when it has come.
+            let asks = order_shows && s.since_data_sent <= s.since_data_received;
+            Some(is_part && nothing_unread && !asks && s.since_data_received? >= TICK)
         })?;
         Some(Self {
             count,
@@ -59,6 +63,12 @@ impl Pieces {
             operations: answers as f64 / timeline.interval().as_secs_f64(),
         })
     }
+}
+
+/// Whether what comes a round trip later can be told from what is sent at once: times since sending
+/// and receiving are known to a tick.
+fn order_shows(timeline: &Timeline) -> bool {
+    timeline.min_rtt().is_some_and(|rtt| rtt >= TICK)
 }
 
 /// Segments that arrived beyond those of the messages that were answered: none between two
@@ -90,9 +100,7 @@ struct Waits {
 
 impl Waits {
     fn read(timeline: &Timeline) -> Self {
-        // Times since sending and receiving are known to a tick: what comes a round trip later can
-        // be told from what is sent at once if a round trip is longer.
-        let order_shows = timeline.min_rtt().is_some_and(|rtt| rtt >= TICK);
+        let order_shows = order_shows(timeline);
         let mut waits = Self {
             lasted: Vec::new(),
             by_arrival: 0,
@@ -345,6 +353,27 @@ mod tests {
 
     fn waits(before: u64, states: [u64; 4]) -> f64 {
         Pieces::read(&answerer(before, states)).map_or(0.0, |pieces| pieces.waits)
+    }
+
+    /// The rest of a message comes after a part of it, and that after the question.
+    #[test]
+    fn who_has_just_asked_waits_for_an_answer_and_not_for_the_rest_of_one() {
+        let share = |sent: u64| {
+            let part = answerer(0, [1; 4]);
+            let mut timeline = Timeline::new();
+            for (look, sample) in part.samples().enumerate() {
+                timeline.push(FlowSample {
+                    // Between two messages at first.
+                    data_segs_in: sample.data_segs_in.map(|count| count - u64::from(look < 4)),
+                    min_rtt: Some(Duration::from_millis(40)),
+                    since_data_sent: Some(Duration::from_millis(sent)),
+                    ..sample.clone()
+                });
+            }
+            Pieces::read(&timeline).map_or(0.0, |pieces| pieces.waits)
+        };
+        assert!(share(50) > 0.7, "{}", share(50));
+        assert!(share(10) < 0.1, "{}", share(10));
     }
 
     #[test]

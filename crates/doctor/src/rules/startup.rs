@@ -1,6 +1,6 @@
 //! Slow starts: of each burst after a pause, and of each short connection.
 
-use base::{FlowSample, KnobValue, Limit, Live, Rate, human};
+use base::{FlowSample, KnobValue, Limit, Live, Rate, TcpState, human};
 use core::time::Duration;
 
 use super::draft::{Draft, Remedy, high_if};
@@ -292,8 +292,9 @@ impl Start {
 fn start(timeline: &Timeline) -> Option<Start> {
     let bytes = timeline.latest(|s| s.bytes_acked)?;
     // What follows the last byte, mostly closing, is not part of the transfer; a FIN that is
-    // acknowledged counts as a byte.
-    let reaches = |offset: u64| offset.saturating_add(1) >= bytes;
+    // acknowledged counts as a byte, and so does the SYN of the end that connected (`tcp_ack`), but
+    // not among the bytes that were sent.
+    let reaches = |offset: u64| offset.saturating_add(2) >= bytes;
     // From the end: most connections are long, which shows there at once.
     let newest = timeline.samples().rev();
     let told = newest.filter_map(|s| s.bytes_acked.map(|acked| (acked, s)));
@@ -313,6 +314,8 @@ fn start(timeline: &Timeline) -> Option<Start> {
         .map_or(done.at, |s| s.at);
     let keeps_sending = timeline
         .vote_until(all_sent, |s| {
+            // Nothing can be sent before the handshake is over.
+            (s.state != Some(TcpState::SynSent)).then_some(())?;
             Some(cwnd_room_pkts(s)? < 2 || s.notsent_bytes? >= s.snd_mss_bytes?)
         })
         .is_some_and(|share| share >= FULL_SHARE);
@@ -437,6 +440,36 @@ mod tests {
             });
         }
         timeline
+    }
+
+    /// The SYN of the end that connects is acknowledged as a byte, and so is its FIN; before the
+    /// handshake is over there is nothing to be in the way of.
+    #[test]
+    fn who_connects_and_closes_is_in_its_start_too() {
+        let accepted = short(40_000, 0);
+        let first = accepted.first().expect("it has samples");
+        let mut connected = Timeline::new();
+        for now in 0..10 {
+            connected.push(FlowSample {
+                state: Some(TcpState::SynSent),
+                unacked_pkts: Some(1),
+                notsent_bytes: Some(0),
+                at: base::Instant::from_nanos(now * 4_000_000),
+                ..first.clone()
+            });
+        }
+        for sample in accepted.samples() {
+            let is_over = sample.unacked_pkts == Some(0);
+            connected.push(FlowSample {
+                at: sample.at + Duration::from_millis(RTT),
+                bytes_acked: sample
+                    .bytes_acked
+                    .map(|acked| acked + 1 + u64::from(is_over)),
+                ..sample.clone()
+            });
+        }
+        assert!(start(&accepted).is_some());
+        assert!(start(&connected).is_some());
     }
 
     /// Under BBR, of which the kernel told 572 and 570 ms with data in flight, 361 and 368 were
