@@ -104,6 +104,9 @@ pub(crate) struct Sender {
     round: Round,
     /// Payload of a full segment when the last one was formed.
     segment_bytes: u32,
+    /// Acknowledged bytes of the first packet in flight: one of a single segment stays as it is
+    /// until all of it is acknowledged, or it is retransmitted (Linux `tcp_clean_rtx_queue`).
+    kept_bytes: u32,
     /// The tail is held by a cork with nothing in flight.
     is_corked: bool,
     cork_deadline: Option<Instant>,
@@ -160,6 +163,7 @@ impl Sender {
             flush_until: FIRST_BYTE,
             round: Round::default(),
             segment_bytes: settings.options.default_mss.into(),
+            kept_bytes: 0,
             is_corked: false,
             cork_deadline: None,
             sent: Sent::default(),
@@ -209,7 +213,8 @@ impl Sender {
             return 0;
         }
         let una = progress.data_acked();
-        self.ledger.release(una, self.segment_bytes);
+        let start = una - bytes - u64::from(self.kept_bytes);
+        self.kept_bytes = self.ledger.release(una, start, self.segment_bytes);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;
@@ -232,6 +237,11 @@ impl Sender {
         let is_writable = self.is_writable(progress);
         self.writer_waits = !is_writable;
         is_writable
+    }
+
+    /// What is retransmitted begins with the first unacknowledged byte.
+    pub(crate) const fn trim_head(&mut self) {
+        self.kept_bytes = 0;
     }
 
     /// Lets the buffer grow as Linux does, unless the congestion window is used up (Linux
@@ -357,6 +367,7 @@ impl Sender {
 
     /// The connection is over: nothing of the data will be sent.
     pub(crate) fn forget(&mut self) {
+        self.kept_bytes = 0;
         self.ledger.forget();
     }
 
@@ -429,7 +440,8 @@ impl Sender {
                 let is_fin_alone = unsent == 0 && self.has_fin() && !progress.is_fin_sent();
                 let unsent = unsent as u64 + u64::from(is_fin_alone);
                 let packets = u64::from(progress.records()) + unsent;
-                self.outstanding_bytes(progress) + packets * memory::PACKET_OVERHEAD_BYTES
+                let bytes = self.outstanding_bytes(progress) + u64::from(self.kept_bytes);
+                bytes + packets * memory::PACKET_OVERHEAD_BYTES
             }
             // Seed: NetBurner; sent data has a budget of its own.
             Accounting::Buffers { payload_bytes } => {

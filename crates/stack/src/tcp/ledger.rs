@@ -63,6 +63,9 @@ impl Connection {
         mss: u32,
         dated: Instant,
     ) {
+        if outgoing.start == self.recovery.una() {
+            self.send.trim_head();
+        }
         let timestamp = self.timestamp(dated);
         let range = (outgoing.start, outgoing.sequence_end());
         self.recovery
