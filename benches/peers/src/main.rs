@@ -245,8 +245,8 @@ fn measure_once(
     repetition: u32,
     method: &Method,
 ) -> Result<Measurement, Interrupted> {
-    let ground = cell.ground(repetition.into());
-    let (figures, error, caveats) = match measure(row, &ground, cell.measured, method) {
+    let network = cell.network(repetition.into());
+    let (figures, error, caveats) = match measure(row, &network, cell.measured, method) {
         Ok((figures, caveats)) => (figures, None, caveats),
         Err(error) => {
             method.interrupt.check()?;

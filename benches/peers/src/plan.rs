@@ -4,7 +4,7 @@ use base::Fraction;
 
 use crate::kernel::Load;
 use crate::race::What;
-use crate::stage::{Direction, Ground};
+use crate::stage::{Direction, Network};
 
 /// Connections that are busy at once.
 const ACTIVE: usize = 1000;
@@ -14,7 +14,7 @@ pub(crate) struct Cell {
     /// Its name in JSON, and what stands above its columns.
     pub(crate) what: String,
     pub(crate) head: String,
-    ground: fn(Fraction, u64) -> Ground,
+    network: fn(Fraction, u64) -> Network,
     loss: Fraction,
     pub(crate) measured: What,
 }
@@ -24,15 +24,15 @@ impl Cell {
         Self {
             what: what.into(),
             head: String::new(),
-            ground: |_, _| Ground::Device,
+            network: |_, _| Network::Device,
             loss: Fraction::ZERO,
             measured,
         }
     }
 
     /// What lies between kernel and stack; each seed has losses of its own.
-    pub(crate) fn ground(&self, seed: u64) -> Ground {
-        (self.ground)(self.loss, seed)
+    pub(crate) fn network(&self, seed: u64) -> Network {
+        (self.network)(self.loss, seed)
     }
 }
 
@@ -65,22 +65,22 @@ pub(crate) fn path(losses: &[Fraction]) -> Vec<Cell> {
 }
 
 fn path_cells(loss: Fraction) -> [Cell; 2] {
-    let cell = |(what, head): (&str, &str), load, ground| Cell {
+    let cell = |(what, head): (&str, &str), load, network| Cell {
         what: format!("{what} {loss}"),
         head: format!("{head} {loss}"),
-        ground,
+        network,
         loss,
         measured: What::Flows {
             load,
             connections: 1,
         },
     };
-    let to_stack = |loss, seed| Ground::Path {
+    let to_stack = |loss, seed| Network::Path {
         loss,
         seed,
         data: Direction::ToStack,
     };
-    let from_stack = |loss, seed| Ground::Path {
+    let from_stack = |loss, seed| Network::Path {
         loss,
         seed,
         data: Direction::FromStack,

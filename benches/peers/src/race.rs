@@ -12,7 +12,7 @@ use crate::child::{Interrupt, Program};
 use crate::kernel::{Load, RoundTrips};
 use crate::memory;
 use crate::rows::{Row, Seat};
-use crate::stage::{Ground, Stage, own_command};
+use crate::stage::{Network, Stage, own_command};
 
 /// Numbers by name; the unit stands last in the name.
 pub(crate) type Figures = BTreeMap<&'static str, f64>;
@@ -52,11 +52,11 @@ pub(crate) enum What {
 /// Why the stack failed.
 pub(crate) fn measure(
     row: &Row,
-    ground: &Ground,
+    network: &Network,
     what: What,
     method: &Method,
 ) -> anyhow::Result<(Figures, Vec<String>)> {
-    let mut stage = Stage::set(row, ground, method.pin.map(|pin| pin.0), &method.interrupt)?;
+    let mut stage = Stage::set(row, network, method.pin.map(|pin| pin.0), &method.interrupt)?;
     let figures = match what {
         What::Ping => ping(&stage, method)?,
         What::Flows { load, connections } => {

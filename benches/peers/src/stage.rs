@@ -38,7 +38,7 @@ pub(crate) enum Direction {
 
 /// What lies between kernel and stack.
 #[derive(Clone, Debug)]
-pub(crate) enum Ground {
+pub(crate) enum Network {
     /// The device alone.
     Device,
     /// The emulated path, which loses packets in the direction of the data only: pure
@@ -61,21 +61,21 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn set(
         row: &Row,
-        ground: &Ground,
+        network: &Network,
         processor: Option<u32>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        let (spec, seed) = match (row.seat, ground) {
-            (_, Ground::Path { loss, seed, data }) => (path_spec(*loss, *data), *seed),
-            (Seat::Kernel, Ground::Device) => {
+        let (spec, seed) = match (row.seat, network) {
+            (_, Network::Path { loss, seed, data }) => (path_spec(*loss, *data), *seed),
+            (Seat::Kernel, Network::Device) => {
                 let mtu = Bytes(row.mtu.into());
                 (PathSpec::Veth { mtu }, 0)
             }
             // A stack on the bare device shares a namespace with the kernel's sockets.
-            (Seat::Loopback | Seat::Tun, Ground::Device) => (PathSpec::Loopback, 0),
+            (Seat::Loopback | Seat::Tun, Network::Device) => (PathSpec::Loopback, 0),
         };
-        let path = match (row.seat, ground) {
-            (Seat::Tun, Ground::Path { .. }) => {
+        let path = match (row.seat, network) {
+            (Seat::Tun, Network::Path { .. }) => {
                 LabPath::create_with_router(&spec, seed, End::Server)?
             }
             _ => LabPath::create(&spec, seed)?,
@@ -83,7 +83,7 @@ impl Stage {
         let (server, address) = if row.seat == Seat::Tun {
             let mut server = Program::start(&row.command, path.b(), processor)?;
             await_device(&mut server, path.b(), interrupt)?;
-            path.b().run(|| set_up_device(row.mtu, ground))??;
+            path.b().run(|| set_up_device(row.mtu, network))??;
             (server, STACK_ADDRESS)
         } else {
             let words = own_command(&["serve", &path.b_addr().to_string()])?;
@@ -147,8 +147,8 @@ fn await_device(
 }
 
 /// Gives the kernel's end of the device what the contract promises; on the path it is a router.
-fn set_up_device(mtu: u32, ground: &Ground) -> linux::Result<()> {
-    if let Ground::Path { .. } = ground {
+fn set_up_device(mtu: u32, network: &Network) -> linux::Result<()> {
+    if let Network::Path { .. } = network {
         return configure_stack_device(DEVICE, mtu, STACK_ADDRESS);
     }
     interfaces::set_mtu(DEVICE, mtu)?;

@@ -14,10 +14,10 @@ mod check;
 mod hop;
 mod limits;
 mod net;
-mod parcel;
+mod packet_pool;
 mod routes;
 mod rx_queue;
-mod station;
+mod sim_host;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -37,10 +37,10 @@ pub use capture::Capture;
 use hop::Hop;
 pub use limits::LimitTimes;
 use net::Net;
-use parcel::Parcel;
+use packet_pool::BoxedPacket;
 use routes::Routes;
 use rx_queue::RxQueue;
-use station::Station;
+use sim_host::SimHost;
 pub use tap::{Tap, TapPoint};
 pub use topology::{Dumbbell, chain, dumbbell};
 
@@ -78,7 +78,7 @@ enum Member {
 struct Node<A> {
     member: usize,
     /// `None` for a router.
-    station: Option<Box<Station<A>>>,
+    sim_host: Option<Box<SimHost<A>>>,
     routes: Routes,
 }
 
@@ -106,8 +106,8 @@ impl<A: App> World<A> {
 
     /// Adds a host with these processing times.
     pub fn add_host(&mut self, config: HostConfig, costs: HostCosts) -> NodeId {
-        let station = Station::new(Host::new(config), costs);
-        self.add_node(Some(Box::new(station)), costs)
+        let sim_host = SimHost::new(Host::new(config), costs);
+        self.add_node(Some(Box::new(sim_host)), costs)
     }
 
     /// Adds a router, which forwards at once.
@@ -115,13 +115,13 @@ impl<A: App> World<A> {
         self.add_node(None, HostCosts::NONE)
     }
 
-    fn add_node(&mut self, station: Option<Box<Station<A>>>, costs: HostCosts) -> NodeId {
+    fn add_node(&mut self, sim_host: Option<Box<SimHost<A>>>, costs: HostCosts) -> NodeId {
         self.net.rx_queues.push(RxQueue::new(costs.receive()));
         let node = self.nodes.len();
         let member = self.join(Member::Node(node));
         self.nodes.push(Node {
             member,
-            station,
+            sim_host,
             routes: Routes::default(),
         });
         NodeId(node)
@@ -197,7 +197,7 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where `node` is a router.
     pub fn set_trace(&mut self, node: NodeId, trace: Box<dyn Trace>) {
-        self.station_mut(node).host.set_trace(trace);
+        self.sim_host_mut(node).host.set_trace(trace);
     }
 
     /// Starts a program on a host, at the present time.
@@ -206,9 +206,9 @@ impl<A: App> World<A> {
     /// Where `node` is a router.
     pub fn start(&mut self, node: NodeId, mut app: A) {
         let now = self.net.now;
-        let station = self.station_mut(node);
-        app.start(now, &mut station.host);
-        station.app = Some(app);
+        let sim_host = self.sim_host_mut(node);
+        app.start(now, &mut sim_host.host);
+        sim_host.app = Some(app);
         let member = self.nodes[node.0].member;
         self.net.agenda.set(member, Some(now));
     }
@@ -232,7 +232,7 @@ impl<A: App> World<A> {
     /// Where `node` is a router.
     #[must_use]
     pub fn host(&self, node: NodeId) -> &Host {
-        &self.station(node).host
+        &self.sim_host(node).host
     }
 
     /// The program of a host.
@@ -242,7 +242,7 @@ impl<A: App> World<A> {
     #[must_use]
     #[inline]
     pub fn app(&self, node: NodeId) -> Option<&A> {
-        self.station(node).app.as_ref()
+        self.sim_host(node).app.as_ref()
     }
 
     /// How long each limit held the connection that the program of this host names.
@@ -251,7 +251,7 @@ impl<A: App> World<A> {
     /// Where `node` is a router.
     #[must_use]
     pub fn limit_times(&self, node: NodeId) -> &LimitTimes {
-        &self.station(node).limits
+        &self.sim_host(node).limits
     }
 
     /// Records the limits of the connection that the program of this host names, from now on.
@@ -259,7 +259,7 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where `node` is a router.
     pub fn watch_limits(&mut self, node: NodeId) {
-        self.station_mut(node).is_watched = true;
+        self.sim_host_mut(node).is_watched = true;
     }
 
     /// Records the limits of each connection of this host, from now on.
@@ -267,7 +267,7 @@ impl<A: App> World<A> {
     /// # Panics
     /// Where `node` is a router.
     pub fn watch_every_limit(&mut self, node: NodeId) {
-        self.station_mut(node).every = Some(BTreeMap::new());
+        self.sim_host_mut(node).every = Some(BTreeMap::new());
     }
 
     /// How long each limit held a connection up to now, where all of its host are watched.
@@ -276,7 +276,7 @@ impl<A: App> World<A> {
     /// Where `node` is a router.
     #[must_use]
     pub fn limits_of(&self, node: NodeId, id: SocketId) -> BTreeMap<Limit, Duration> {
-        let every = self.station(node).every.as_ref();
+        let every = self.sim_host(node).every.as_ref();
         let times = every.and_then(|every| every.get(&id));
         times.map_or_else(BTreeMap::new, |times| times.held_until(self.net.now))
     }
@@ -376,7 +376,7 @@ impl<A: App> World<A> {
         calls: impl FnOnce(Instant, &mut Host, &mut A) -> T,
     ) -> T {
         let now = self.net.now;
-        let Station { host, app, .. } = self.station_mut(node);
+        let SimHost { host, app, .. } = self.sim_host_mut(node);
         let app = app.as_mut().expect("the caller started a program");
         let result = calls(now, host, app);
         self.net.agenda.set(self.nodes[node.0].member, Some(now));
@@ -389,15 +389,15 @@ impl<A: App> World<A> {
     }
 
     #[inline]
-    fn station(&self, node: NodeId) -> &Station<A> {
-        let station = self.nodes[node.0].station.as_ref();
-        station.expect("the caller names a host, no router")
+    fn sim_host(&self, node: NodeId) -> &SimHost<A> {
+        let sim_host = self.nodes[node.0].sim_host.as_ref();
+        sim_host.expect("the caller names a host, no router")
     }
 
     #[inline]
-    fn station_mut(&mut self, node: NodeId) -> &mut Station<A> {
-        let station = self.nodes[node.0].station.as_mut();
-        station.expect("the caller names a host, no router")
+    fn sim_host_mut(&mut self, node: NodeId) -> &mut SimHost<A> {
+        let sim_host = self.nodes[node.0].sim_host.as_mut();
+        sim_host.expect("the caller names a host, no router")
     }
 
     /// Delivers the packets that have arrived at the end of a link.
@@ -418,14 +418,14 @@ impl<A: App> World<A> {
     }
 
     /// Handles a packet that arrives at a node.
-    fn arrive(&mut self, node: usize, packet: Parcel) {
+    fn arrive(&mut self, node: usize, packet: BoxedPacket) {
         let net = &mut self.net;
         let Node {
             member,
-            station,
+            sim_host,
             routes,
         } = &mut self.nodes[node];
-        let Some(station) = station else {
+        let Some(sim_host) = sim_host else {
             return net.forward(routes, packet);
         };
         net.take_arrived(node);
@@ -435,8 +435,8 @@ impl<A: App> World<A> {
             rx_queue.handle_packet(net.now, packet);
             return net.agenda.hasten(*member, rx_queue.next_at());
         }
-        net.parcels.unpack(net.now, packet, &mut station.host);
-        net.transmit(node, routes, station);
+        net.packets.deliver(net.now, packet, &mut sim_host.host);
+        net.transmit(node, routes, sim_host);
         // Its program is called when all nodes have delivered what is due now.
         net.agenda.set(*member, Some(net.now));
     }
@@ -446,32 +446,32 @@ impl<A: App> World<A> {
         let net = &mut self.net;
         let Node {
             member,
-            station,
+            sim_host,
             routes,
         } = &mut self.nodes[node];
-        let station = station.as_mut().expect("routers have no deadlines");
+        let sim_host = sim_host.as_mut().expect("routers have no deadlines");
         let now = net.now;
         let mut handled = false;
-        while net.receive_next(node, station) || station.handle_timeout(now) {
-            net.transmit(node, routes, station);
+        while net.receive_next(node, sim_host) || sim_host.handle_timeout(now) {
+            net.transmit(node, routes, sim_host);
             handled = true;
         }
         if !handled {
             // What calls from outside made it send.
-            net.transmit(node, routes, station);
+            net.transmit(node, routes, sim_host);
         }
         loop {
-            self.turns += station.tell_program(now);
-            if !station.call(now) {
+            self.turns += sim_host.tell_program(now);
+            if !sim_host.call(now) {
                 break;
             }
             self.turns += 1;
-            net.transmit(node, routes, station);
-            station.end_call();
+            net.transmit(node, routes, sim_host);
+            sim_host.end_call();
             count_move(&mut self.moves, now);
         }
-        station.watch(now);
-        let deadline = station.deadline(net.rx_queues[node].next_at());
+        sim_host.watch(now);
+        let deadline = sim_host.deadline(net.rx_queues[node].next_at());
         net.agenda.set(*member, deadline);
     }
 }

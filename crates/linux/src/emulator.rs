@@ -18,10 +18,10 @@ use link::{Link, LinkSpec};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::clock::Clock;
+use crate::cpu_latency::CpuLatencyLimit;
 use crate::error::{Error, Result};
 use crate::lateness::Lateness;
 use crate::tun::{READ_BYTES, Tun};
-use crate::wakefulness::Wakefulness;
 
 /// Packets that are read in a row before deliveries that have become due are made.
 const READ_BATCH: usize = 16;
@@ -73,7 +73,7 @@ pub(crate) struct Emulator {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     realtime: bool,
-    _wakefulness: Wakefulness,
+    _cpu_latency: CpuLatencyLimit,
 }
 
 impl Emulator {
@@ -82,7 +82,7 @@ impl Emulator {
     /// # Errors
     /// Where a link makes no sense, or the thread cannot be started.
     pub(crate) fn start(spec: EmulatorSpec) -> Result<Self> {
-        let wakefulness = Wakefulness::hold(&spec.links);
+        let cpu_latency = CpuLatencyLimit::hold(&spec.links);
         let core = Arc::new(Mutex::new(Core::new(spec)?));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(Error::errno("make an event descriptor"))?;
@@ -103,7 +103,7 @@ impl Emulator {
             stop,
             thread: Some(thread),
             realtime: receiver.recv().unwrap_or(false),
-            _wakefulness: wakefulness,
+            _cpu_latency: cpu_latency,
         })
     }
 

@@ -8,8 +8,10 @@
 
 mod request;
 
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,15 +27,24 @@ use crate::error::{Error, Result};
 pub use self::request::Status;
 
 /// Connections at once. Of more the oldest gives way: who is honest has its answer in
-/// milliseconds.
-pub const CONNECTIONS_MAX: usize = 32;
-/// Connections that are taken from the kernel in a second. The others wait in its queue, so that a
-/// flood of requests costs no more than this many.
-pub const ACCEPTED_PER_SECOND: u32 = 50;
+/// milliseconds, and these are enough for some at the pace of [`ACCEPTED_PER_SECOND`].
+pub const CONNECTIONS_MAX: usize = 256;
+/// Connections that are taken from the kernel in a second, evenly over it. The others wait in its
+/// queue, in turn, so that a flood costs no more than this many. Fewer would be slower to empty the
+/// queue than a few clients that connect again and again are to fill it, and then the kernel drops
+/// whose turn would be next.
+pub const ACCEPTED_PER_SECOND: u32 = 5_000;
+/// Those of a second are taken in portions of this time, so that none waits for the next second.
+const PORTION: Duration = Duration::from_millis(10);
+const PORTIONS_PER_SECOND: u32 = 100;
+/// Connections that are taken before those that wait are looked at.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// A page younger than this is not made anew: a flood costs a few pages, however many ask.
+const PAGE_AGE_MAX: Duration = Duration::from_millis(100);
 /// From the opening of a connection to the last byte of the answer.
 pub const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that wait in the kernel.
-const BACKLOG: i32 = 64;
+const BACKLOG: i32 = 1024;
 /// How long a request to stop may go unseen.
 const STOP_CHECK: Duration = Duration::from_millis(200);
 /// Bytes read and discarded after a request: a connection closed with unread data is reset, which
@@ -124,12 +135,14 @@ impl HttpServer {
             is_loopback: self.address()?.ip().is_loopback(),
             counts,
             page,
+            made: RefCell::default(),
         };
         let mut exchanges: Vec<Exchange> = Vec::new();
         let mut quota = Quota::new(Clock.now());
         while !stop.load(Ordering::Relaxed) {
             let accepts = quota.is_open(Clock.now());
-            let ready = self.wait(&exchanges, accepts)?;
+            let pause = if accepts { STOP_CHECK } else { PORTION };
+            let ready = self.wait(&exchanges, accepts, pause)?;
             let now = Clock.now();
             let mut ready = ready.into_iter();
             let has_arrivals = ready.next().unwrap_or(false);
@@ -143,22 +156,36 @@ impl HttpServer {
                 exchange.note(step, counts)
             });
             if has_arrivals && accepts {
-                self.accept(&mut exchanges, &mut quota, counts);
+                self.accept_some(&mut exchanges, &mut quota, counts);
             }
         }
         Ok(())
     }
 
-    /// Takes one connection; another one is taken after those that wait were looked at.
-    fn accept(&self, exchanges: &mut Vec<Exchange>, quota: &mut Quota, counts: &HttpCounts) {
+    /// Takes a few connections; others are taken after those that wait were looked at.
+    fn accept_some(&self, exchanges: &mut Vec<Exchange>, quota: &mut Quota, counts: &HttpCounts) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            if !quota.is_open(Clock.now()) || !self.accept(exchanges, quota, counts) {
+                return;
+            }
+        }
+    }
+
+    /// Takes one connection; returns whether there may be more.
+    fn accept(
+        &self,
+        exchanges: &mut Vec<Exchange>,
+        quota: &mut Quota,
+        counts: &HttpCounts,
+    ) -> bool {
         // Also one that is lost already, or for which the kernel has no descriptor, counts: its
         // queue is asked again only at the pace of the quota.
         quota.take();
         let Ok((stream, _)) = self.listener.accept() else {
-            return;
+            return false;
         };
         if stream.set_nonblocking(true).is_err() {
-            return;
+            return true;
         }
         if exchanges.len() >= CONNECTIONS_MAX {
             // Those whose answer is out have nothing to lose.
@@ -169,10 +196,11 @@ impl HttpServer {
             exchanges.remove(oldest).note(Step::Broken, counts);
         }
         exchanges.push(Exchange::new(stream, Clock.now()));
+        true
     }
 
     /// Waits for something to do; the first answer is the listener's.
-    fn wait(&self, exchanges: &[Exchange], accepts: bool) -> Result<Vec<bool>> {
+    fn wait(&self, exchanges: &[Exchange], accepts: bool, pause: Duration) -> Result<Vec<bool>> {
         let asked = if accepts {
             PollFlags::IN
         } else {
@@ -183,7 +211,7 @@ impl HttpServer {
             .iter()
             .map(|exchange| PollFd::new(&exchange.stream, exchange.waits_for()));
         let mut polled: Vec<PollFd<'_>> = listening.into_iter().chain(others).collect();
-        let timeout = Timespec::try_from(STOP_CHECK).ok();
+        let timeout = Timespec::try_from(pause).ok();
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) => Ok(polled.iter().map(|one| !one.revents().is_empty()).collect()),
             Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
@@ -198,27 +226,59 @@ struct Pages<'p> {
     is_loopback: bool,
     counts: &'p HttpCounts,
     page: &'p dyn Fn(&str) -> Option<Page>,
+    /// Pages that were made lately.
+    made: RefCell<Vec<Made>>,
+}
+
+/// A response, made for a path at a time.
+struct Made {
+    path: String,
+    at: Instant,
+    status: Status,
+    bytes: Arc<[u8]>,
 }
 
 impl Pages<'_> {
     /// The answer to what was heard; nothing before all of it is.
-    fn answer(&self, heard: &[u8]) -> Option<Page> {
-        let page = match read_head(heard) {
+    fn answer(&self, heard: &[u8]) -> Option<Arc<[u8]>> {
+        let refused = |status| (status, Page::of_status(status).into_bytes().into());
+        let (status, bytes) = match read_head(heard) {
             Read::Incomplete => return None,
             Read::Get(_) if self.is_loopback && is_for_named_host(heard) => {
-                Page::of_status(Status::Misdirected)
+                refused(Status::Misdirected)
             }
-            Read::Get(path) => {
-                (self.page)(path).unwrap_or_else(|| Page::of_status(Status::NotFound))
-            }
-            Read::Refused(status) => Page::of_status(status),
+            Read::Get(path) => self
+                .page_of(path)
+                .unwrap_or_else(|| refused(Status::NotFound)),
+            Read::Refused(status) => refused(status),
         };
-        self.counts.answered[page.status as usize].fetch_add(1, Ordering::Relaxed);
-        Some(page)
+        self.counts.answered[status as usize].fetch_add(1, Ordering::Relaxed);
+        Some(bytes)
+    }
+
+    /// The page of a path, made lately or now. Only those that exist are remembered, so that there
+    /// are few.
+    fn page_of(&self, path: &str) -> Option<(Status, Arc<[u8]>)> {
+        let now = Clock.now();
+        let mut made = self.made.borrow_mut();
+        made.retain(|one| now.since(one.at) < PAGE_AGE_MAX);
+        if let Some(one) = made.iter().find(|one| one.path == path) {
+            return Some((one.status, Arc::clone(&one.bytes)));
+        }
+        let page = (self.page)(path)?;
+        let one = Made {
+            path: path.into(),
+            at: now,
+            status: page.status,
+            bytes: page.into_bytes().into(),
+        };
+        let told = (one.status, Arc::clone(&one.bytes));
+        made.push(one);
+        Some(told)
     }
 }
 
-/// How many connections may still be taken in this second.
+/// How many connections may still be taken in this portion of a second.
 #[derive(Debug)]
 struct Quota {
     since: Instant,
@@ -229,12 +289,12 @@ impl Quota {
     const fn new(now: Instant) -> Self {
         Self {
             since: now,
-            left: ACCEPTED_PER_SECOND,
+            left: ACCEPTED_PER_SECOND / PORTIONS_PER_SECOND,
         }
     }
 
     fn is_open(&mut self, now: Instant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
+        if now.since(self.since) >= PORTION {
             *self = Self::new(now);
         }
         self.left > 0
@@ -258,7 +318,7 @@ enum Stage {
     /// Received so far.
     Reads(Vec<u8>),
     /// The answer, and how much of it the kernel has taken.
-    Writes(Vec<u8>, usize),
+    Writes(Arc<[u8]>, usize),
     /// The answer is out; this much was thrown away since.
     Drains(usize),
 }
@@ -318,10 +378,10 @@ impl Exchange {
                 Received::Later => Step::Waits,
                 Received::End => Step::Broken,
                 Received::More => {
-                    let Some(page) = pages.answer(heard) else {
+                    let Some(bytes) = pages.answer(heard) else {
                         return Step::Waits;
                     };
-                    self.stage = Stage::Writes(page.into_bytes(), 0);
+                    self.stage = Stage::Writes(bytes, 0);
                     Step::Waits
                 }
             },

@@ -6,12 +6,14 @@
 
 use std::path::Path;
 
-use base::{Change, KnobValue, Target, find_knob};
+use base::{Change, KnobValue, Netns, Target, find_knob};
 use serde::{Deserialize, Serialize};
 
 use crate::actuator::Setting;
+use crate::all_netns::{NetnsPlace, all_netns};
 use crate::error::{Error, Result};
 use crate::journal::{ProcessIdentity, TargetIdentity};
+use crate::netns::NetnsHandle;
 use crate::regular_file;
 use crate::state::State;
 
@@ -75,12 +77,29 @@ impl Planned {
     }
 
     /// Difference between the present state and the state when the change was planned.
-    fn difference(&self) -> Option<String> {
-        let about = |what: String| Some(format!("{} of the {}: {what}", self.knob, self.target));
+    fn difference(&self) -> Option<Difference> {
+        let about = |what: String| {
+            Some(Difference {
+                what: format!("{} of the {}: {what}", self.knob, self.target),
+                way: None,
+            })
+        };
         let setting = match Setting::open(&self.target, &self.knob) {
             Ok(setting) => setting,
             Err(error) => return about(error.to_string()),
         };
+        if let Some(then) = &self.place
+            && is_elsewhere(then, &setting)
+            && let Some((netns, way)) = way_to(then)
+        {
+            return Some(Difference {
+                what: format!(
+                    "{} of the {} was planned in the {netns}, and this is another one",
+                    self.knob, self.target
+                ),
+                way: Some(way),
+            });
+        }
         if let (Some(then), Ok(now)) = (&self.place, TargetIdentity::of(&setting))
             && !now.is_same(then)
         {
@@ -99,6 +118,36 @@ impl Planned {
             Err(error) => about(error.to_string()),
         }
     }
+}
+
+/// Something that is not as it was when a change was planned.
+struct Difference {
+    what: String,
+    /// How to start a command in the namespace where it still is so.
+    way: Option<String>,
+}
+
+/// Whether a setting is reached in another namespace than the one it was planned in.
+fn is_elsewhere(then: &TargetIdentity, setting: &Setting) -> bool {
+    let cookies = (then.netns_cookie, setting.netns_cookie());
+    setting
+        .netns_inode()
+        .is_ok_and(|inode| inode != then.netns_inode)
+        || matches!(cookies, (Some(then), Some(now)) if then != now)
+}
+
+/// The namespace where a change was planned, if it still exists, and how to start a command in it.
+fn way_to(then: &TargetIdentity) -> Option<(Netns, String)> {
+    let is_it = |place: &NetnsPlace| {
+        NetnsHandle::open(&place.netns).is_ok_and(|handle| then.is_namespace(&handle))
+    };
+    let place = all_netns().into_iter().find(is_it)?;
+    let way = match &place.netns {
+        Netns::Own | Netns::Simulated(_) => return None,
+        Netns::Named(name) => format!("ip netns exec {name}"),
+        Netns::OfProcess(pid) => format!("nsenter --net --target {pid}"),
+    };
+    Some((place.netns, way))
 }
 
 impl From<Change> for Planned {
@@ -218,16 +267,19 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that everything is as it was when the plan was made.
+    /// Checks that everything is as it was when the plan was made, which was read from `file`.
     ///
     /// # Errors
     /// [`Error::Refused`], with what differs.
-    pub fn check_present(&self) -> Result<()> {
+    pub fn check_present(&self, file: &Path) -> Result<()> {
         let boot_id = ProcessIdentity::this_process()?.boot_id;
         let mut differences = Vec::new();
         if self.boot_id.as_ref().is_some_and(|made| *made != boot_id) {
             let what = "it was made on another machine, or before this one was last booted";
-            differences.push(what.to_owned());
+            differences.push(Difference {
+                what: what.to_owned(),
+                way: None,
+            });
         } else {
             differences.extend(self.changes.iter().filter_map(Planned::difference));
         }
@@ -236,9 +288,21 @@ impl Plan {
         }
         let more = differences.len().saturating_sub(DIFFERENCES_MAX);
         differences.truncate(DIFFERENCES_MAX);
-        let mut reason = differences.join("; ");
+        let told: Vec<&str> = differences.iter().map(|one| one.what.as_str()).collect();
+        let mut reason = told.join("; ");
         if more > 0 {
             reason += &format!("; {more} more");
+        }
+        // Where all of it is in one place, that is where the plan is to be applied.
+        let mut ways = differences.iter().map(|one| &one.way);
+        let first = ways.next().cloned().flatten();
+        if let Some(way) =
+            first.filter(|way| more == 0 && ways.all(|other| other.as_ref() == Some(way)))
+        {
+            return Err(Error::Refused {
+                what: "the plan is of another network namespace".into(),
+                reason: format!("{reason}; type `{way} tcptailor apply {}`", file.display()),
+            });
         }
         Err(Error::Refused {
             what: "the plan does not fit any more".into(),
@@ -364,9 +428,11 @@ mod tests {
     #[test]
     fn a_plan_of_another_boot_is_refused() {
         let mut plan = Plan::new(Vec::new());
-        plan.check_present().unwrap();
+        plan.check_present(Path::new("plan.json")).unwrap();
         plan.boot_id = Some("another".into());
-        let error = plan.check_present().expect_err("it is not of this boot");
+        let error = plan
+            .check_present(Path::new("plan.json"))
+            .expect_err("it is not of this boot");
         assert!(error.to_string().contains("another machine"), "{error}");
     }
 }

@@ -89,6 +89,24 @@ pub fn write(socket: BorrowedFd<'_>, knob: &Knob, value: &KnobValue) -> Result<(
     })
 }
 
+/// Checks that this host has a congestion control, and that a socket of this process may have it.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is none of this name; otherwise as [`write()`].
+pub fn check_congestion(name: &str) -> Result<()> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+        .map_err(Error::os("make a socket"))?;
+    let knob = base::find_knob("congestion")?;
+    write(socket.as_fd(), knob, &KnobValue::Name(name.into())).map_err(|error| match error {
+        Error::NotFound { what, hint, .. } => Error::NotFound {
+            what,
+            name: name.into(),
+            hint,
+        },
+        other => other,
+    })
+}
+
 /// Puts back what [`read()`] returned before a [`write()`]. For a buffer and for the locks this
 /// takes two calls; in between the buffer has its old size and is locked.
 ///

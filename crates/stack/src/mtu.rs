@@ -90,8 +90,8 @@ struct Search {
     unknown: u32,
     /// When the bounds were last opened.
     since: Instant,
-    /// Segments still have the size from before it.
-    is_pending: bool,
+    /// Segments still have this size, from before it; at least that of the path: they have none.
+    in_use: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +123,8 @@ pub(crate) struct MtuState {
     base: u16,
     /// Bytes of TCP options in each segment.
     options: u8,
-    /// Those that were expected when the search began. Where they are known, its base is an amount
-    /// of data, whatever IPv6 takes at least (Linux `tcp_mtup_init`).
+    /// Those by which the search counts. Where they are known, its base is an amount of data,
+    /// whatever IPv6 takes at least (Linux `tcp_mtup_init`).
     expected: u8,
     reported: Option<Box<Reported>>,
     /// MTU reported by ICMP that is below what has already passed, with the offset of the quoted
@@ -203,13 +203,17 @@ impl MtuState {
 
     /// Segments carry this many bytes of options, of which so many were expected when the search
     /// began: where its base says how much data they have (Linux `tcp_base_mss`), packets are
-    /// larger by that, and by the header of IPv6.
+    /// larger by that, and by the header of IPv6. The search goes on from what they do carry, as
+    /// soon as the size of segments counts anew (`tcp_init_transfer`).
     pub(crate) fn add_options(&mut self, bytes: u8, expected: u8) {
         self.options = bytes;
         self.expected = expected;
+        let in_use = self.search_base().max(self.search_min());
+        self.expected = bytes;
         let low = self.search_base().max(self.search_min());
         if let Some(search) = &mut self.search {
             search.low = low.min(search.high);
+            search.in_use = (in_use != low).then_some(in_use);
         }
     }
 
@@ -217,7 +221,7 @@ impl MtuState {
     /// connection that Linux has accepted (`tcp_init_transfer` after `tcp_sync_mss`).
     pub(crate) fn defer_search(&mut self) {
         if let Some(search) = &mut self.search {
-            search.is_pending = true;
+            search.in_use = Some(u16::MAX);
         }
     }
 
@@ -225,7 +229,7 @@ impl MtuState {
     pub(crate) fn count_anew(&mut self) -> bool {
         self.search
             .as_mut()
-            .is_some_and(|search| core::mem::take(&mut search.is_pending))
+            .is_some_and(|search| search.in_use.take().is_some())
     }
 
     /// The interface carries packets of this size at most from now on. Returns whether the MTU is
@@ -242,8 +246,8 @@ impl MtuState {
     pub(crate) fn mtu(&self) -> u16 {
         let known = self.known_max();
         match &self.search {
-            Some(search) if !search.is_pending => known.min(search.low),
-            _ => known,
+            Some(search) => known.min(search.in_use.unwrap_or(search.low)),
+            None => known,
         }
     }
 
@@ -339,7 +343,7 @@ impl MtuState {
                 let half = headers + search.low.saturating_sub(headers) / 2;
                 search.low = half.min(base).max(least).min(search.low);
                 search.probe = None;
-                search.is_pending = false;
+                search.in_use = None;
             }
         }
         self.mtu() < before
@@ -403,7 +407,7 @@ impl MtuState {
         {
             search.low = search.low.max(probe.mtu.min(search.high));
             search.unknown = 0;
-            search.is_pending = false;
+            search.in_use = None;
             self.largest_acked = self.largest_acked.max(probe.mtu);
         }
     }
@@ -541,7 +545,7 @@ impl MtuState {
             probe: None,
             unknown: 0,
             since: now,
-            is_pending: false,
+            in_use: None,
         }));
     }
 

@@ -40,6 +40,8 @@ impl Mark {
 pub(crate) struct Progress {
     una: u64,
     next: u64,
+    /// Packets in memory that hold what is in flight.
+    records: u32,
     /// The last offset below `next` is the FIN's.
     is_fin_sent: bool,
 }
@@ -50,6 +52,7 @@ impl Default for Progress {
         Self {
             una: FIRST_BYTE,
             next: FIRST_BYTE,
+            records: 0,
             is_fin_sent: false,
         }
     }
@@ -104,7 +107,19 @@ impl Progress {
     /// All up to `end` was sent for the first time; where `has_fin`, the last offset is the FIN's.
     pub(crate) const fn on_sent(&mut self, end: u64, has_fin: bool) {
         self.next = end;
+        self.records += 1;
         self.is_fin_sent |= has_fin;
+    }
+
+    /// Packets in memory that hold what is in flight: retransmissions cut them, and those that the
+    /// peer has SACKed are joined.
+    pub(crate) const fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// There are so many of them now.
+    pub(crate) const fn set_records(&mut self, records: u32) {
+        self.records = records;
     }
 
     /// All below `una` is acknowledged.

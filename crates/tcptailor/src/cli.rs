@@ -188,7 +188,7 @@ pub(crate) struct Globals {
     /// Print the evidence for every verdict; twice: idle and healthy connections too.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Print results only: no progress, no notes, no advice.
+    /// Print results only: what was found and measured; no progress, no notes, no changes to make.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// When to use colours; `auto` honours `NO_COLOR` and `CLICOLOR_FORCE`.

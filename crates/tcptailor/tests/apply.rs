@@ -115,6 +115,44 @@ fn may_reach_sockets(user: &User, plan: &str) -> bool {
 }
 
 #[test]
+fn a_plan_that_changes_nothing_is_told_as_such() {
+    let user = User::new();
+    let plan = user.plan(&[("nodelay", json!(false))]);
+    let plan = plan.to_str().unwrap();
+    if !may_reach_sockets(&user, plan) {
+        return;
+    }
+    assert!(user.run(&["apply", plan]).status.success());
+    let told = user.run(&["status", "--all"]).stdout;
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains(": changed nothing ("), "{told}");
+    assert!(!told.contains("rolled back"), "{told}");
+}
+
+#[test]
+fn a_plan_of_another_namespace_says_where_that_is() {
+    let Some([netns]) = asking::permitted(linux::LabNetns::create(["planned"])) else {
+        return;
+    };
+    if !netns.is_mounted() {
+        return asking::skip("the namespace has no name");
+    }
+    let user = User::new();
+    let path = user.plan(&[("net.ipv4.tcp_mtu_probing", json!(1))]);
+    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    plan["changes"][0]["target"] = json!({"scope": "namespace", "netns": "own"});
+    let inode = netns.handle().inode().unwrap();
+    plan["changes"][0]["place"] = json!({ "netns_inode": inode });
+    fs::write(&path, plan.to_string()).unwrap();
+    let path = path.to_str().unwrap();
+    let expected = format!(
+        "type `ip netns exec {} tcptailor apply {path}`",
+        netns.name()
+    );
+    user.check_refused(&["apply", path], 1, &expected);
+}
+
+#[test]
 fn a_plan_is_shown_applied_and_rolled_back() {
     let user = User::new();
     let plan = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);

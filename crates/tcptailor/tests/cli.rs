@@ -143,6 +143,41 @@ fn quiet_results_have_no_advice() {
     assert!(!shown(&["-q"]).contains("Next: "), "{}", shown(&["-q"]));
 }
 
+/// `-q` means results alone for every command: what was found, not what to do about it.
+#[test]
+fn quiet_diagnoses_have_no_advice_either() {
+    let recordings = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/recordings/");
+    let file = format!("{recordings}guest-mp-nagle.client.rec");
+    let shown = |flags: &[&str]| text(&run(&[&["diagnose", &file][..], flags].concat()).stdout);
+    let advice = ["   change ", "   or ", "   note ", "   then "];
+    let told = |text: &str| advice.iter().any(|word| text.contains(word));
+    assert!(told(&shown(&[])), "{}", shown(&[]));
+    let quiet = shown(&["-q"]);
+    assert!(quiet.contains("nagle-"), "{quiet}");
+    assert!(!told(&quiet), "{quiet}");
+}
+
+#[test]
+fn a_congestion_control_that_does_not_exist_is_told_before_any_work() {
+    let path = ["predict", "--rate", "10mbit", "--rtt", "20ms", "--try"];
+    let predicted = run(&[&path[..], &["congestion=cubix"]].concat());
+    // No host has to answer for it.
+    let compared = run(&[
+        "bench",
+        "127.0.0.1:1",
+        "--compare",
+        "congestion=cubic,cubix",
+    ]);
+    for output in [predicted, compared] {
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("`cubix`"), "{told}");
+    }
+    // What only a kernel may have is an answer of another kind.
+    let kernels = run(&[&path[..], &["congestion=vegas"]].concat());
+    assert_eq!(kernels.status.code(), Some(3), "{}", text(&kernels.stderr));
+}
+
 #[test]
 fn errors_are_json_documents_where_json_was_asked_for() {
     for args in [["knobs", "nodlay", "--json"], ["-j", "knobs", "nodlay"]] {

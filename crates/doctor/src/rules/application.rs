@@ -198,9 +198,9 @@ pub(crate) fn round_trip_bound(view: &View<'_>) -> Option<Verdict> {
         .row(
             "unacked_pkts",
             format!("at most {REQUEST_PKTS} in {small} of the samples"),
-            "little is in flight at a time",
+            "more where data sets the rate",
         )
-        .row_if("srtt", shown, "close to the smallest one")
+        .row_if("srtt", shown, "close to the smallest one without a queue")
         .next(Some(NextLimit {
             what: "the number of requests in flight".into(),
             rate: None,
@@ -269,10 +269,14 @@ fn round_trips_of_connections(one: &Timeline, short: &ShortConnections) -> Optio
                     "waiting for the network in {} of the samples",
                     human::share(short.network)
                 ),
-                "waiting for a program",
+                "waiting for a program, if one were slow",
             )
-            .row("data_segs_in", short.shown(), "many requests each")
-            .row("min_rtt", human::time(rtt), "short")
+            .row(
+                "data_segs_in",
+                short.shown(),
+                "fewer of them, with many requests each",
+            )
+            .row("min_rtt", human::time(rtt), "the least time of a request")
             .next(Some(NextLimit {
                 what: "one round trip per request, without the handshake".into(),
                 rate: None,
@@ -321,7 +325,7 @@ pub(crate) fn application_thinks(view: &View<'_>) -> Option<Verdict> {
                     "waiting for {who} in {} of the samples",
                     human::share(share)
                 ),
-                "waiting for the network",
+                "waiting for the network, if programs answered at once",
             )
             .remark(format!(
                 "No TCP setting helps, because {who} takes most of the time between request and \
@@ -380,7 +384,10 @@ impl Thinking {
             here,
             there,
             operations: format!("{operations:.0} operations per second"),
-            without: format!("one per round trip of {}", human::time(rtt)),
+            without: format!(
+                "one per round trip of {}, if programs answered at once",
+                human::time(rtt)
+            ),
         })
     }
 
@@ -389,7 +396,7 @@ impl Thinking {
             here: short.here,
             there: short.there,
             operations: short.shown(),
-            without: "answered after a round trip".into(),
+            without: "answered after a round trip, if the program answered at once".into(),
         }
     }
 }
@@ -486,7 +493,10 @@ pub(crate) fn cpu_bound(view: &View<'_>) -> Option<Verdict> {
             .row(
                 "owner_cpu_time",
                 format!("{} of a CPU core, {does}", human::share(cpu)),
-                format!("below {}", human::share(CPU_SHARE)),
+                format!(
+                    "below {} if the program were not the limit",
+                    human::share(CPU_SHARE)
+                ),
             )
             .row_if(
                 "bytes_acked",

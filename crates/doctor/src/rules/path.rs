@@ -339,7 +339,7 @@ pub(crate) fn path_full(view: &View<'_>) -> Option<Verdict> {
     let draft = draft.row(
         "notsent_bytes / rate",
         time.clone(),
-        format!("below {}", human::time(UNSENT_BACKLOG)),
+        format!("below {} for interactive data", human::time(UNSENT_BACKLOG)),
     );
     Some(draft.remark(format!(
         "{full} Data written now is sent {time} later, after the unsent data in the send buffer: \
@@ -467,21 +467,28 @@ fn supply(view: &View<'_>) -> Option<(f64, Sign)> {
     }
     if arrives_at_one_rate(view) {
         let shown = "sent faster and slower by turns".into();
-        return Some((1.0, ("bytes_sent", shown, "as it arrives".into())));
+        let room = "as it arrives, if the program set the rate".into();
+        return Some((1.0, ("bytes_sent", shown, room)));
     }
     if !view.stands_in_queue() {
         return None;
     }
     let out = sender.median(FlowSample::bytes_out)?;
     let holds = sender.rate()?.bdp_bytes(sender.min_rtt()?);
-    let expected = format!("bandwidth-delay product {}", human::count(holds, "byte"));
+    let expected = format!(
+        "at most the bandwidth-delay product, {}, where the path has room",
+        human::count(holds, "byte")
+    );
     Some((1.0, ("bytes_out", human::count(out, "byte"), expected)))
 }
+
+const NO_RELATION: &str = "no relation where the path has room";
 
 /// A field with what was seen, and what is expected.
 type Sign = (&'static str, String, String);
 
-/// Sign that the path is full: field, observed value, and the value expected of a path with room.
+/// Sign that the path is full: field, observed value, and what a path with room would show, in
+/// words that say so: "below 2 ms" alone reads as if the finding were refuted.
 fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let sender = view.sender?;
     if let (Some(delay), Some(min_rtt)) = (sender.queue_delay(), sender.min_rtt()) {
@@ -493,7 +500,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
             return Some((
                 "srtt - min_rtt",
                 shown,
-                format!("below {}", human::time(bound)),
+                format!("below {} without a queue", human::time(bound)),
             ));
         }
     }
@@ -511,7 +518,11 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
                 human::share(reached),
                 human::rate(bandwidth)
             );
-            return Some(("bbr.bandwidth", shown, "more than the flow uses".into()));
+            return Some((
+                "bbr.bandwidth",
+                shown,
+                "less of it where the path has room".into(),
+            ));
         }
     }
     if let Some(share) = view.interface_share() {
@@ -539,7 +550,7 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
     let may_follow = !falls_short(view) && !view.acks_pause() && !has_small_window(sender);
     if may_follow && cuts.follow_a_queue(sender) {
         let shown = "the RTT grows with the window".into();
-        return Some(("srtt, cwnd_pkts", shown, "no relation".into()));
+        return Some(("srtt, cwnd_pkts", shown, NO_RELATION.into()));
     }
     steady_arrivals(view)
         .or_else(|| cuts_at_one_size(&cuts))
@@ -551,7 +562,13 @@ fn signs_of_fullness(view: &View<'_>) -> Option<Sign> {
 fn marks(sender: &Timeline) -> Option<Sign> {
     let marked = sender.counted(|s| s.delivered_ce_pkts)?;
     let shown = "marked by a full queue".into();
-    (marked > 0).then(|| ("delivered_ce_pkts", shown, "no marks".into()))
+    (marked > 0).then(|| {
+        (
+            "delivered_ce_pkts",
+            shown,
+            "no marks where the path has room".into(),
+        )
+    })
 }
 
 fn behind_drops(sender: &Timeline) -> Option<Sign> {
@@ -616,14 +633,15 @@ fn long_round_trips_of_losses(view: &View<'_>) -> Option<Sign> {
 fn steady_arrivals(view: &View<'_>) -> Option<Sign> {
     if arrives_at_one_rate(view) {
         let shown = "one rate, however fast packets are sent".into();
-        return Some(("bytes_acked", shown, "as fast as they are sent".into()));
+        let room = "as fast as they are sent where the path has room".into();
+        return Some(("bytes_acked", shown, room));
     }
     if round_trips_probe(view) {
         let shown = "longer in one of eight, at one rate".into();
-        return Some(("srtt", shown, "no relation to what is sent".into()));
+        return Some(("srtt", shown, NO_RELATION.into()));
     }
     round_trips_follow_window(view).then(|| {
         let shown = "the RTT grows with the window, and the rate does not".into();
-        ("srtt, cwnd_pkts", shown, "no relation".into())
+        ("srtt, cwnd_pkts", shown, NO_RELATION.into())
     })
 }

@@ -538,7 +538,7 @@ pub(crate) fn peer_window(view: &View<'_>) -> Option<Verdict> {
             .row_if(
                 "rcv_wscale",
                 scale.map(|scale| format!("{scale} at the receiver")),
-                "above 0",
+                "above 0 where windows exceed 64 KiB",
             )
             .next(next_limit(view, limit))
             .remark(remark),

@@ -305,7 +305,7 @@ impl<'k> Reader<'k> {
 
     fn unknown(&self, key: &str) -> String {
         let Some((table, name)) = key.split_once('.') else {
-            return unknown("key", key, TABLES.iter().copied());
+            return self.unknown_without_table(key);
         };
         let known = self
             .asked
@@ -318,14 +318,42 @@ impl<'k> Reader<'k> {
         }
         unknown(&format!("key in [{table}]{kind}:"), name, known)
     }
+
+    /// A key without its table: those that end so are meant, or the nearest that there are.
+    fn unknown_without_table(&self, key: &str) -> String {
+        let mut known = self.asked.clone();
+        if base::find_knob(key).is_ok() {
+            known.extend(["client", "server"].map(|host| format!("{host}.{key}")));
+        }
+        let last = |full: &'_ str| full.rsplit_once('.').map(|(_, last)| last.to_owned());
+        let ends: BTreeSet<String> = known.iter().filter_map(|full| last(full)).collect();
+        let is_short = key.len() <= SHOWN_MAX;
+        let near = || nearest(key, ends.iter().map(String::as_str)).map(str::to_owned);
+        let meant = match ends.contains(key) {
+            true => Some(key.to_owned()),
+            false => Some(()).filter(|()| is_short).and_then(|()| near()),
+        };
+        let full = known.iter().filter(|full| last(full) == meant);
+        let full: Vec<String> = full.map(|full| format!("`{full}`")).collect();
+        match (&meant, full.is_empty()) {
+            (Some(_), false) => {
+                let shown: String = key.chars().take(SHOWN_MAX).collect();
+                format!("unknown key `{shown}`; did you mean {}?", full.join(" or "))
+            }
+            _ => unknown("key", key, TABLES.iter().copied()),
+        }
+    }
 }
 
 /// Tables whose keys are settings.
 pub(super) const TABLES: &[&str] = &["path", "client", "server", "workload"];
 
+/// Characters of a mistaken word that are shown.
+const SHOWN_MAX: usize = 60;
+
 /// `unknown WHAT `name`; did you mean `…`?`
 pub(super) fn unknown<'c>(what: &str, name: &str, known: impl Iterator<Item = &'c str>) -> String {
-    let shown: String = name.chars().take(60).collect();
+    let shown: String = name.chars().take(SHOWN_MAX).collect();
     // The distance of long words takes long, and none is meant by them.
     let meant = if shown.len() == name.len() {
         nearest(name, known)

@@ -459,6 +459,15 @@ fn settings_from_the_command_line_win() {
         set("pth.rtt", "80ms"),
         "--set: unknown table `pth`; did you mean `path`?"
     );
+    assert_eq!(
+        set("rtt", "80ms"),
+        "--set: unknown key `rtt`; did you mean `path.rtt`?"
+    );
+    assert_eq!(
+        set("nodelay", "on"),
+        "--set: unknown key `nodelay`; did you mean `client.nodelay` or `server.nodelay`?"
+    );
+    assert_eq!(set("quux", "1"), "--set: unknown key `quux`");
     let cell = scenario.trials().remove(2);
     assert_eq!((cell.trial.seed, scenario.runs), (9, 3));
     assert_eq!(cell.trial.path.rtt(), Duration::from_millis(80));

@@ -24,7 +24,7 @@ impl<A: App> World<A> {
             delivered += stats.delivered;
         }
         let counts = self.net.counts;
-        let stations = || self.nodes.iter().filter_map(|node| node.station.as_ref());
+        let sim_hosts = || self.nodes.iter().filter_map(|node| node.sim_host.as_ref());
         // Reports that a host got about its own first link came out of no link.
         assert!(
             counts.sent + counts.reported + delivered >= taken + counts.lost,
@@ -34,8 +34,8 @@ impl<A: App> World<A> {
             counts.received <= delivered + counts.reported,
             "{delivered} packets came out of links: {counts:?}"
         );
-        for station in stations() {
-            let pool = station.host.pool();
+        for sim_host in sim_hosts() {
+            let pool = sim_host.host.pool();
             let held: u32 = pool
                 .by_owner
                 .iter()
@@ -61,8 +61,8 @@ impl World<Program> {
     /// Where bytes were made or lost.
     pub fn check_streams(&self) {
         let accounts = self.nodes.iter().filter_map(|node| {
-            let station = node.station.as_ref()?;
-            Some(station.app.as_ref()?.accounts(&station.host))
+            let sim_host = node.sim_host.as_ref()?;
+            Some(sim_host.app.as_ref()?.accounts(&sim_host.host))
         });
         let accounts: Vec<_> = accounts.collect();
         for ((local, remote), own) in accounts.iter().flatten() {

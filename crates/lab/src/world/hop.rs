@@ -6,7 +6,7 @@ use base::{Instant, Rate, WirePacket};
 use link::{Link, LinkSpec, SpecError};
 use stack::{Body, EcnMark, IcmpError, IcmpKind, Packet};
 
-use super::parcel::Parcel;
+use super::packet_pool::BoxedPacket;
 use super::tap::{Tap, TapPoint};
 
 /// Hop limit of packets that routers originate (RFC 1812 section 4.2.2.9).
@@ -15,7 +15,7 @@ const HOP_LIMIT: u8 = 64;
 /// A link and where it leads.
 #[derive(Debug)]
 pub(super) struct Hop {
-    pub(super) link: Link<Parcel>,
+    pub(super) link: Link<BoxedPacket>,
     pub(super) to: usize,
     /// In the agenda.
     pub(super) member: usize,
@@ -49,7 +49,11 @@ impl Hop {
     }
 
     /// Takes a packet at `at`; it comes back where it is too big and that is to be reported.
-    pub(super) fn handle_packet(&mut self, at: Instant, packet: Parcel) -> Option<Parcel> {
+    pub(super) fn handle_packet(
+        &mut self,
+        at: Instant,
+        packet: BoxedPacket,
+    ) -> Option<BoxedPacket> {
         self.taken += u64::from(packet.segments());
         let mut at = at;
         if let Some(rate) = self.interface_rate {
@@ -62,7 +66,7 @@ impl Hop {
     }
 
     #[inline]
-    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<Parcel> {
+    pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<BoxedPacket> {
         let packet = self.link.poll_deliver(now)?;
         self.show(TapPoint::Exit, now, &packet);
         Some(packet)

@@ -6,10 +6,10 @@ use base::{Instant, WirePacket};
 
 use super::audit::Audit;
 use super::hop::{Hop, too_big_reply};
-use super::parcel::{Parcel, Parcels};
+use super::packet_pool::{BoxedPacket, PacketPool};
 use super::routes::Routes;
 use super::rx_queue::RxQueue;
-use super::station::Station;
+use super::sim_host::SimHost;
 use crate::agenda::Agenda;
 use crate::app::App;
 
@@ -21,8 +21,8 @@ pub(super) struct Net {
     /// What waits at each node; a router's is always empty.
     pub(super) rx_queues: Vec<RxQueue>,
     /// ICMP errors on their way back to the host that sent what was too big.
-    pub(super) returned: VecDeque<(usize, Parcel)>,
-    pub(super) parcels: Parcels,
+    pub(super) returned: VecDeque<(usize, BoxedPacket)>,
+    pub(super) packets: PacketPool,
     pub(super) audit: Option<Audit>,
     pub(super) counts: Counts,
 }
@@ -47,16 +47,16 @@ impl Net {
         &mut self,
         node: usize,
         routes: &Routes,
-        station: &mut Station<A>,
+        sim_host: &mut SimHost<A>,
     ) {
-        if station.host.may_transmit() {
-            self.transmit_all(node, routes, station);
+        if sim_host.host.may_transmit() {
+            self.transmit_all(node, routes, sim_host);
         }
     }
 
     #[inline(never)]
-    fn transmit_all<A: App>(&mut self, node: usize, routes: &Routes, station: &mut Station<A>) {
-        while let Some((at, packet)) = station.poll_transmit(self.now, &mut self.parcels) {
+    fn transmit_all<A: App>(&mut self, node: usize, routes: &Routes, sim_host: &mut SimHost<A>) {
+        while let Some((at, packet)) = sim_host.poll_transmit(self.now, &mut self.packets) {
             if let Some(audit) = &mut self.audit {
                 audit.on_sent(&packet);
             }
@@ -69,7 +69,7 @@ impl Net {
 
     /// Lets the host of `node` process the next packet that is due; false where there is none.
     #[inline]
-    pub(super) fn receive_next<A: App>(&mut self, node: usize, station: &mut Station<A>) -> bool {
+    pub(super) fn receive_next<A: App>(&mut self, node: usize, sim_host: &mut SimHost<A>) -> bool {
         let rx_queue = &mut self.rx_queues[node];
         if rx_queue.next_at() > self.now {
             return false;
@@ -84,7 +84,7 @@ impl Net {
         let Some(packet) = packet else {
             return false;
         };
-        self.parcels.unpack(self.now, packet, &mut station.host);
+        self.packets.deliver(self.now, packet, &mut sim_host.host);
         true
     }
 
@@ -104,7 +104,7 @@ impl Net {
     }
 
     /// Forwards a packet from a router with these routes.
-    pub(super) fn forward(&mut self, routes: &Routes, mut packet: Parcel) {
+    pub(super) fn forward(&mut self, routes: &Routes, mut packet: BoxedPacket) {
         if !packet.take_hop() {
             self.counts.lost += u64::from(packet.segments());
             return;
@@ -118,7 +118,7 @@ impl Net {
     /// Puts a packet into the link that leads to its destination, at the present time or, where
     /// the host is still busy with it, later. Returns the error of one that is too big.
     #[inline]
-    fn send(&mut self, routes: &Routes, at: Instant, packet: Parcel) -> Option<Parcel> {
+    fn send(&mut self, routes: &Routes, at: Instant, packet: BoxedPacket) -> Option<BoxedPacket> {
         let Some(link) = routes.find(&packet.destination) else {
             self.counts.lost += u64::from(packet.segments());
             return None;
@@ -141,6 +141,6 @@ impl Net {
         let packet = too_big?;
         let reply = too_big_reply(&packet, hop.link.spec())?;
         self.counts.reported += 1;
-        Some(Parcel::new(reply))
+        Some(BoxedPacket::new(reply))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use base::{Instant, WirePacket};
 use link::Link;
 
-use super::parcel::Parcel;
+use super::packet_pool::BoxedPacket;
 use crate::app::PacketCost;
 
 /// Most packets that wait for a busy host (Linux `netdev_max_backlog`).
@@ -19,7 +19,7 @@ const BACKLOG_MAX: usize = 1000;
 pub(super) struct RxQueue {
     cost: PacketCost,
     /// With the time at which each is processed.
-    backlog: VecDeque<(Instant, Parcel)>,
+    backlog: VecDeque<(Instant, BoxedPacket)>,
     /// When the host is done with all that is in the queue.
     free: Instant,
     /// When the first packet is processed; [`Instant::MAX`] where there is none.
@@ -48,7 +48,7 @@ impl RxQueue {
     }
 
     /// Queues a packet that has arrived and takes time to process.
-    pub(super) fn handle_packet(&mut self, now: Instant, packet: Parcel) {
+    pub(super) fn handle_packet(&mut self, now: Instant, packet: BoxedPacket) {
         if self.backlog.len() >= BACKLOG_MAX {
             self.dropped += u64::from(packet.segments());
             return;
@@ -61,7 +61,7 @@ impl RxQueue {
     }
 
     /// Queues what has arrived out of `link` by `now`; returns how many wire packets.
-    pub(super) fn take_arrived(&mut self, link: &mut Link<Parcel>, now: Instant) -> u64 {
+    pub(super) fn take_arrived(&mut self, link: &mut Link<BoxedPacket>, now: Instant) -> u64 {
         let mut received = 0;
         while let Some((at, packet)) = link.poll_deliver_at(now) {
             received += u64::from(packet.segments());
@@ -77,7 +77,7 @@ impl RxQueue {
     }
 
     /// The first packet of the backlog, which is due.
-    pub(super) fn poll_packet(&mut self) -> Option<Parcel> {
+    pub(super) fn poll_packet(&mut self) -> Option<BoxedPacket> {
         let (_, packet) = self.backlog.pop_front()?;
         self.next_at = self.backlog.front().map_or(Instant::MAX, |(at, _)| *at);
         Some(packet)
@@ -87,10 +87,10 @@ impl RxQueue {
     #[inline]
     pub(super) fn poll_direct(
         &mut self,
-        link: &mut Link<Parcel>,
+        link: &mut Link<BoxedPacket>,
         now: Instant,
         received: &mut u64,
-    ) -> Option<Parcel> {
+    ) -> Option<BoxedPacket> {
         // What arrives at the same time comes later.
         let before = Instant::from_nanos(now.as_nanos().saturating_sub(1));
         if !self.backlog.is_empty() || link.may_have_arrived(BACKLOG_MAX, before) {
@@ -111,7 +111,7 @@ impl RxQueue {
 
     /// Another packet may be the first to arrive out of the link.
     #[inline]
-    pub(super) fn on_first_changed(&mut self, link: &Link<Parcel>) {
+    pub(super) fn on_first_changed(&mut self, link: &Link<BoxedPacket>) {
         if self.backlog.is_empty() {
             let first = link.first();
             self.next_at = first.map_or(Instant::MAX, |(at, packet)| self.done_with(at, packet));
@@ -120,7 +120,7 @@ impl RxQueue {
 
     /// When the host has processed a packet that arrives at `at`, behind all the others.
     #[inline]
-    fn done_with(&self, at: Instant, packet: &Parcel) -> Instant {
+    fn done_with(&self, at: Instant, packet: &BoxedPacket) -> Instant {
         let cost = self.cost.nanos(packet.segments());
         self.free.max(at).after_nanos(cost)
     }
@@ -163,7 +163,10 @@ mod tests {
                 not_before: Instant::ZERO,
                 body: Body::Tcp(Segment::default()),
             };
-            let _ = link.handle_packet(Instant::from_nanos(index * spacing), Parcel::new(packet));
+            let _ = link.handle_packet(
+                Instant::from_nanos(index * spacing),
+                BoxedPacket::new(packet),
+            );
         }
         rx_queue.direct_link = is_direct.then_some(0);
         let (mut processed, mut received) = (Vec::new(), 0);

@@ -147,7 +147,8 @@ impl BenchClient {
             std::io::ErrorKind::TimedOut => Attempt::Final(peer_error(
                 address,
                 &format!(
-                    "does not answer within {}; is `tcptailor serve` running there?",
+                    "accepted the connection and sent nothing for {}, where `tcptailor serve` \
+                     would have answered: run that there, or name the port that it listens on",
                     base::format_duration(timeout)
                 ),
             )),

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::Redial;
+use super::Reconnect;
 use super::flow::Flow;
 use crate::clock::Clock;
 
@@ -18,19 +18,19 @@ pub(super) struct Burst {
 }
 
 /// Sends blocks. The response time runs from the start of the block (of its connection, where each
-/// has one) to the answer. Without `redial` all blocks take the first connection.
+/// has one) to the answer. Without `reconnect` all blocks take the first connection.
 pub(super) fn send(
     flow: &mut Flow<'_>,
     burst: Burst,
-    redial: Option<&Redial<'_>>,
+    reconnect: Option<&Reconnect<'_>>,
 ) -> io::Result<()> {
-    let opening = redial.map_or(&[][..], |redial| &redial.opening);
-    let mut first = redial.map(|redial| redial.dialled_at);
+    let opening = reconnect.map_or(&[][..], |reconnect| &reconnect.opening);
+    let mut first = reconnect.map(|reconnect| reconnect.connect_began);
     let mut is_first = true;
     while flow.more() {
         let begun_at = first.take().unwrap_or_else(|| Clock.now());
-        if let (Some(redial), false) = (redial, is_first) {
-            flow.adopt((redial.dial)()?);
+        if let (Some(reconnect), false) = (reconnect, is_first) {
+            flow.adopt((reconnect.connect)()?);
         }
         is_first = false;
         flow.send_after(opening, burst.bytes)?;

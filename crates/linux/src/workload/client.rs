@@ -8,11 +8,11 @@ use lab::{Direction, Workload};
 
 use super::flow::Flow;
 use super::measure::{Interval, Summary};
-use super::request::{self, Exchange, Manner, Pieces};
+use super::request::{self, Exchange, Pieces, WriteStyle};
 use super::server::{GREETING, Token};
 use super::session::{Session, Ticket, start};
 use super::socket::{congestion_of, flow_error};
-use super::{Redial, RunSpec, SERVER_SENDS, bulk, bursts, quotes, records, redials};
+use super::{Reconnect, RunSpec, SERVER_SENDS, bulk, bursts, quotes, reconnects, records};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -42,16 +42,16 @@ pub fn run_client(
         remote,
         session,
     };
-    let dialled_at = Clock.now();
+    let connect_began = Clock.now();
     let flows = run.open()?;
     let congestion = flows
         .first()
         .map_or_else(String::new, |flow| congestion_of(&*flow.stream));
-    let dial = || run.dial().map_err(io::Error::other);
-    let redial = redials(&spec.workload).then(|| Redial {
+    let connect = || run.connect().map_err(io::Error::other);
+    let reconnect = reconnects(&spec.workload).then(|| Reconnect {
         opening: remote.token.map_or_else(Vec::new, |token| token.opening()),
-        dialled_at,
-        dial: &dial,
+        connect_began,
+        connect: &connect,
     });
     let schedule = spec.schedule(true);
     session.prepare(&schedule);
@@ -62,8 +62,8 @@ pub fn run_client(
             let partner = (spec.workload.connections_per_thread() == 2)
                 .then(|| flows.next())
                 .flatten();
-            let (run, redial, ticket) = (&run, redial.as_ref(), session.enter());
-            let play = move || run.play(&mut flow, partner, index, redial, ticket);
+            let (run, reconnect, ticket) = (&run, reconnect.as_ref(), session.enter());
+            let play = move || run.play(&mut flow, partner, index, reconnect, ticket);
             if let Err(error) = start(scope, play) {
                 session.fail(error);
                 break;
@@ -107,8 +107,8 @@ impl<'r> Client<'r> {
                         "{address} takes too long to answer its data connections"
                     )));
                 }
-                let stream = self.dial()?;
-                if let (Some(token), false) = (self.remote.token, redials(&self.spec.workload)) {
+                let stream = self.connect()?;
+                if let (Some(token), false) = (self.remote.token, reconnects(&self.spec.workload)) {
                     greet(&stream, token, self.remote)?;
                 }
                 let amount = self.spec.workload.amount();
@@ -117,7 +117,7 @@ impl<'r> Client<'r> {
             .collect()
     }
 
-    fn dial(&self) -> Result<TcpStream> {
+    fn connect(&self) -> Result<TcpStream> {
         self.spec
             .sockets
             .connect(self.remote.address, self.remote.timeout)
@@ -129,10 +129,10 @@ impl<'r> Client<'r> {
         flow: &mut Flow<'r>,
         partner: Option<Flow<'r>>,
         index: u32,
-        redial: Option<&Redial<'_>>,
+        reconnect: Option<&Reconnect<'_>>,
         ticket: Ticket<'_>,
     ) {
-        let outcome = self.converse(flow, partner, index, redial);
+        let outcome = self.converse(flow, partner, index, reconnect);
         if let (Err(error), false) = (outcome, self.session.is_stopping()) {
             self.session.fail(flow_error(self.remote.address, error));
         }
@@ -145,9 +145,9 @@ impl<'r> Client<'r> {
         flow: &mut Flow<'r>,
         partner: Option<Flow<'r>>,
         index: u32,
-        redial: Option<&Redial<'_>>,
+        reconnect: Option<&Reconnect<'_>>,
     ) -> io::Result<()> {
-        match (&self.spec.workload, redial, partner) {
+        match (&self.spec.workload, reconnect, partner) {
             (Workload::Bulk { .. } | Workload::SlowReader { .. }, ..) => self.stream(flow, index),
             (
                 Workload::Paced {
@@ -165,9 +165,9 @@ impl<'r> Client<'r> {
                 Workload::ConnectRequestClose {
                     request, response, ..
                 },
-                Some(redial),
+                Some(reconnect),
                 _,
-            ) => request::ask_anew(flow, exchange(request.0, response.0), redial),
+            ) => request::ask_anew(flow, exchange(request.0, response.0), reconnect),
             (
                 Workload::WriteWriteRead {
                     writes,
@@ -184,23 +184,23 @@ impl<'r> Client<'r> {
                     sizes,
                     ..pieces(*writes, write_size.0)
                 };
-                let manner = Manner {
+                let style = WriteStyle {
                     method: *method,
                     uncork_after: *uncork_after,
                 };
-                request::ask_in_pieces(flow, pieces, reply.0, manner)
+                request::ask_in_pieces(flow, pieces, reply.0, style)
             }
             (Workload::Records(records), ..) => records::send(flow, records),
             (Workload::Quotes(quotes), _, mut hear) => quotes::ask(flow, hear.as_mut(), quotes),
-            (Workload::Bursts { burst, idle, .. }, redial, _) => {
+            (Workload::Bursts { burst, idle, .. }, reconnect, _) => {
                 let burst = bursts::Burst {
                     bytes: burst.0,
                     idle: *idle,
                 };
-                bursts::send(flow, burst, redial)
+                bursts::send(flow, burst, reconnect)
             }
             (Workload::ConnectRequestClose { .. }, None, _) => {
-                unreachable!("redials follow from the workload")
+                unreachable!("reconnects follow from the workload")
             }
         }
     }

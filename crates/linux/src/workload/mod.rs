@@ -133,7 +133,7 @@ impl RunSpec {
 
 /// Whether a workload opens a connection per operation.
 #[must_use]
-pub const fn redials(workload: &Workload) -> bool {
+pub const fn reconnects(workload: &Workload) -> bool {
     matches!(
         workload,
         Workload::ConnectRequestClose { .. }
@@ -164,12 +164,12 @@ pub(crate) const fn connections_max(workload: &Workload) -> u64 {
 }
 
 /// How the connection of the next operation is opened.
-struct Redial<'d> {
+struct Reconnect<'d> {
     /// Bytes in front of the request, in the same write.
     opening: Vec<u8>,
     /// When the first connection was begun.
-    dialled_at: Instant,
-    dial: &'d (dyn Fn() -> std::io::Result<TcpStream> + Sync),
+    connect_began: Instant,
+    connect: &'d (dyn Fn() -> std::io::Result<TcpStream> + Sync),
 }
 
 /// The first byte of a connection on which the server is to send, in a bulk workload both ways.

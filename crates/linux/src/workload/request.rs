@@ -7,7 +7,7 @@ use base::Bytes;
 use lab::WriteMethod;
 use socket2::SockRef;
 
-use super::Redial;
+use super::Reconnect;
 use super::flow::Flow;
 use crate::clock::Clock;
 
@@ -52,15 +52,15 @@ pub(super) fn answer(flow: &mut Flow<'_>, exchange: Exchange) -> io::Result<()> 
 pub(super) fn ask_anew(
     flow: &mut Flow<'_>,
     exchange: Exchange,
-    redial: &Redial<'_>,
+    reconnect: &Reconnect<'_>,
 ) -> io::Result<()> {
-    let mut first = Some(redial.dialled_at);
+    let mut first = Some(reconnect.connect_began);
     while flow.more() {
         let asked_at = first.unwrap_or_else(|| Clock.now());
         if first.take().is_none() {
-            flow.adopt((redial.dial)()?);
+            flow.adopt((reconnect.connect)()?);
         }
-        flow.send_after(&redial.opening, exchange.request)?;
+        flow.send_after(&reconnect.opening, exchange.request)?;
         flow.receive(exchange.response)?;
         flow.on_response(Clock.now().since(asked_at), exchange.bytes());
         flow.read(1)?;
@@ -119,7 +119,7 @@ impl Pieces<'_> {
 
 /// How pieces are handed over.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct WriteStyle {
     pub(super) method: WriteMethod,
     /// From the last piece to the uncorking.
     pub(super) uncork_after: Duration,
@@ -130,18 +130,18 @@ pub(super) fn ask_in_pieces(
     flow: &mut Flow<'_>,
     pieces: Pieces<'_>,
     reply: u64,
-    manner: Manner,
+    style: WriteStyle,
 ) -> io::Result<()> {
     flow.reserve(pieces.largest());
-    if manner.method == WriteMethod::CorkForever {
+    if style.method == WriteMethod::CorkForever {
         SockRef::from(&*flow.stream).set_tcp_cork(true)?;
     }
-    if manner.method.needs_files() {
+    if style.method.needs_files() {
         flow.make_file(pieces.largest())?;
     }
     let mut asked_at = Clock.now();
     while flow.more() {
-        write_request(flow, pieces, manner)?;
+        write_request(flow, pieces, style)?;
         flow.receive(reply)?;
         let now = Clock.now();
         flow.on_response(now.since(asked_at), pieces.total() + reply);
@@ -150,15 +150,15 @@ pub(super) fn ask_in_pieces(
     flow.finish()
 }
 
-fn write_request(flow: &mut Flow<'_>, pieces: Pieces<'_>, manner: Manner) -> io::Result<()> {
-    let corks = matches!(manner.method, WriteMethod::Cork | WriteMethod::CorkSendfile);
+fn write_request(flow: &mut Flow<'_>, pieces: Pieces<'_>, style: WriteStyle) -> io::Result<()> {
+    let corks = matches!(style.method, WriteMethod::Cork | WriteMethod::CorkSendfile);
     if !corks {
-        return write_pieces(flow, pieces, manner.method);
+        return write_pieces(flow, pieces, style.method);
     }
     SockRef::from(&*flow.stream).set_tcp_cork(true)?;
-    write_pieces(flow, pieces, manner.method)?;
-    if !manner.uncork_after.is_zero() {
-        flow.session.sleep_until(Clock.now() + manner.uncork_after);
+    write_pieces(flow, pieces, style.method)?;
+    if !style.uncork_after.is_zero() {
+        flow.session.sleep_until(Clock.now() + style.uncork_after);
     }
     SockRef::from(&*flow.stream).set_tcp_cork(false)
 }

@@ -16,7 +16,7 @@ use super::measure::{Interval, Summary};
 use super::session::{Session, start};
 use super::socket::{congestion_of, flow_error, read_exact_by};
 use super::{
-    RunSpec, SERVER_SENDS, bulk, bursts, connections, peer_of, quotes, records, redials, request,
+    RunSpec, SERVER_SENDS, bulk, bursts, connections, peer_of, quotes, reconnects, records, request,
 };
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -174,7 +174,7 @@ struct Server<'r> {
 impl<'r> Server<'r> {
     /// Takes connections and starts a thread for each, or serves them one by one.
     fn attend<'scope>(&'scope self, entry: &Entry, scope: &'scope Scope<'scope, '_>) -> Result<()> {
-        if redials(&self.spec.workload) {
+        if reconnects(&self.spec.workload) {
             return self.attend_one_by_one(entry);
         }
         let mut left = connections(&self.spec.workload);
@@ -337,7 +337,7 @@ impl<'r> Server<'r> {
     fn greet(&self, mut stream: &TcpStream) -> Result<()> {
         let failed = |error| flow_error(peer_of(stream), error);
         stream.set_read_timeout(None).map_err(failed)?;
-        if redials(&self.spec.workload) {
+        if reconnects(&self.spec.workload) {
             // An answer would be one more packet in each operation.
             return Ok(());
         }

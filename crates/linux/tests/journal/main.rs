@@ -588,7 +588,9 @@ fn an_interface_that_was_made_anew_is_left_alone() {
         assert!(how.contains("nothing left to undo"), "{how}");
     }
     assert_same(&holder.snapshot(), &start, "an interface of the same name");
-    let refused = plan.check_present().expect_err("it is another one");
+    let refused = plan
+        .check_present(Path::new("plan.json"))
+        .expect_err("it is another one");
     assert!(
         refused.to_string().contains("another interface"),
         "{refused}"

@@ -466,6 +466,7 @@ impl LossRecovery {
     /// The next packet may be sent then at the earliest (Linux `tcp_wstamp_ns`).
     pub(crate) fn pace_until(&mut self, next: Instant) {
         self.reduction.make().paced_until = next;
+        self.timer_of_burst = None;
     }
 
     /// Whether new data is sent before anything is retransmitted (RFC 5682 step 2b).
@@ -497,9 +498,14 @@ impl LossRecovery {
         self.board.latest_sent()
     }
 
-    /// When the first packet in flight was last sent, and when any data was (retransmissions too).
-    pub(crate) fn sent_between(&self) -> Option<(Instant, Instant)> {
-        Some((self.board.head_sent()?, self.last_sent?))
+    /// When data or a FIN was sent last, be it a retransmission.
+    pub(crate) fn last_sent(&self) -> Option<Instant> {
+        self.last_sent
+    }
+
+    /// When the first packet in flight that is not SACKed was sent last.
+    pub(crate) fn head_sent(&self) -> Option<Instant> {
+        self.board.head_sent()
     }
 
     /// Packets of new data that the congestion window permits now.

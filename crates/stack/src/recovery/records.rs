@@ -279,7 +279,16 @@ impl Scoreboard {
             end = next.end;
             self.drop_duplicates(1);
         }
+        self.count_records();
         end
+    }
+
+    /// Records and runs are other ones now.
+    #[inline]
+    fn count_records(&mut self) {
+        let flight = self.flight.as_ref();
+        let records = flight.map_or(0, |flight| flight.outstanding.len() + flight.runs.len());
+        self.progress.set_records(records as u32);
     }
 
     /// Everything below `ack` arrived; calls `visit` for what was not SACKed before.
@@ -335,6 +344,7 @@ impl Scoreboard {
                 flight.forget_sent(ack);
             }
         }
+        self.count_records();
         acknowledged
     }
 
@@ -418,6 +428,7 @@ impl Scoreboard {
                 record: &record,
             });
         }
+        self.count_records();
         packets
     }
 
@@ -481,6 +492,7 @@ impl Scoreboard {
             flight.to_retransmit.insert(offset);
         }
         flight.outstanding.up_to(offset).insert(offset, tail);
+        self.count_records();
         Some(start)
     }
 
@@ -711,6 +723,7 @@ impl Scoreboard {
             flight.outstanding.up_to(start).insert(start, record);
         }
         flight.counted_below = una;
+        self.count_records();
     }
 
     /// Segments are at most `segment` bytes from now on: what was sent in larger ones is lost, and

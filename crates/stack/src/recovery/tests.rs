@@ -656,7 +656,9 @@ fn a_lost_mtu_probe_is_no_congestion() {
         ..input
     });
     assert_eq!(sender.state(), CongestionState::Recovery);
-    sender.recovery.on_mtu_probe_lost(probe.0, probe.1);
+    sender
+        .recovery
+        .on_mtu_probe_lost(sender.now, probe.0, probe.1);
     assert_eq!(sender.cwnd(), 10);
     assert_eq!(sender.recovery.poll_retransmit(u32::MAX, MSS), Some(probe));
 }

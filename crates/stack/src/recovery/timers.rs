@@ -209,7 +209,7 @@ impl LossRecovery {
     /// How long pacing holds the next packet back, which timers wait longer (Linux
     /// `tcp_pacing_delay`).
     #[inline]
-    fn paced_for(&self, now: Instant) -> Duration {
+    pub(crate) fn paced_for(&self, now: Instant) -> Duration {
         match self.reduction.as_ref() {
             Some(rare) if rare.paced_until > now => {
                 self.rtt.whole_ticks(rare.paced_until.since(now))

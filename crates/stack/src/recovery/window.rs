@@ -285,7 +285,7 @@ impl LossRecovery {
     pub(crate) fn on_mtu_change(&mut self, now: Instant, mss: u32, longest: u32) {
         self.set_mss(mss);
         if self.board.mark_larger(longest) {
-            self.retransmit_without_reduction();
+            self.retransmit_without_reduction(now);
             self.arm_retransmit(now);
         }
     }
@@ -312,14 +312,14 @@ impl LossRecovery {
 
     /// `start..end` was an MTU probe and is lost, without being a sign of congestion: a recovery
     /// that began with it is undone.
-    pub(crate) fn on_mtu_probe_lost(&mut self, start: u64, end: u64) {
+    pub(crate) fn on_mtu_probe_lost(&mut self, now: Instant, start: u64, end: u64) {
         if self.began_at(start) {
             self.undo_reduction(false);
         }
         let start = start.max(self.board.una());
         if start < end {
             self.board.mark_all_in(start, end);
-            self.retransmit_without_reduction();
+            self.retransmit_without_reduction(now);
         }
     }
 
@@ -328,7 +328,7 @@ impl LossRecovery {
         self.state == CongestionState::Recovery && self.undo_marker() == Mark::at(start)
     }
 
-    fn retransmit_without_reduction(&mut self) {
+    fn retransmit_without_reduction(&mut self, now: Instant) {
         if !self.uses_sack() {
             // Nothing is learned about reordering (`tcp_simple_retransmit`).
             self.cut_duplicates();
@@ -340,6 +340,10 @@ impl LossRecovery {
             self.end_undo();
             self.is_frto = false;
             self.state = CongestionState::Loss;
+            if self.is_linux() {
+                // CUBIC's curve ends as by a timeout (`tcp_set_ca_state`).
+                self.cc.on_timeout(&mut self.window, now);
+            }
         }
         self.forces_retransmission = true;
     }

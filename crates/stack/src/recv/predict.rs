@@ -18,17 +18,17 @@ impl Receiver {
     /// in pages for what is received and the `sent` bytes of memory that written data takes, and
     /// given back in pages: what is unused of the last page is reserved. With data in both
     /// directions there is repeatedly a new last page: Linux keeps taking tiny segments into these,
-    /// we stop a page beyond the buffer.
+    /// we stop at the end of the page in which the packet lies that exceeds the buffer.
     pub(crate) fn is_reserved(&self, payload: u32, segments: u32, sent: u64) -> bool {
         if !self.buffer.is_truesize() {
             return !self.has_out_of_order();
         }
-        let charge = self.buffer.blocks_of(payload, segments).charge;
+        let charge = u64::from(self.buffer.blocks_of(payload, segments).charge);
         let received = u64::from(self.buffer.charged());
         let used = received + sent;
         let reserved = used.next_multiple_of(PAGE_BYTES) - used;
-        let most = u64::from(self.buffer.peak()) + PAGE_BYTES;
-        self.is_predicting && u64::from(charge) <= reserved && received + u64::from(charge) <= most
+        let most = (u64::from(self.buffer.peak()) + charge).next_multiple_of(PAGE_BYTES);
+        self.is_predicting && charge <= reserved && received + charge <= most
     }
 
     /// The peer's window changed: prediction may start again.

@@ -202,7 +202,7 @@ impl Sender {
     }
 
     /// Releases this many more acknowledged bytes of data. Returns how many sends of Winsock became
-    /// complete. [`Sender::check_space`] follows after what may be sent was sent.
+    /// complete. [`Sender::check_space`] follows when what may be sent is sent.
     pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
         self.size.look_at(env);
         if bytes == 0 {
@@ -222,19 +222,24 @@ impl Sender {
     }
 
     /// Whether a writer that was refused may write again, which is said once. To be asked after
-    /// [`Sender::on_ack`] and after what the ACK allowed has been sent, since Linux lets the buffer
-    /// grow only where the congestion window is not used up then (`tcp_check_space`).
+    /// [`Sender::on_ack`] and after what the ACK allowed has been sent (Linux `tcp_check_space`).
     pub(crate) fn check_space(&mut self, progress: &Progress, env: &SendMemoryEnv) -> bool {
         if !self.writer_waits {
             return false;
         }
         self.size.look_at(env);
-        if env.in_flight < env.cwnd && !env.is_tight {
-            self.expand_as_linux(env);
-        }
+        self.grow(env);
         let is_writable = self.is_writable(progress);
         self.writer_waits = !is_writable;
         is_writable
+    }
+
+    /// Lets the buffer grow as Linux does, unless the congestion window is used up (Linux
+    /// `tcp_should_expand_sndbuf`).
+    pub(crate) fn grow(&mut self, env: &SendMemoryEnv) {
+        if env.in_flight < env.cwnd && !env.is_tight {
+            self.expand_as_linux(env);
+        }
     }
 
     /// The shared pool or the host's memory refused a write or cut it short: the writer waits as
@@ -419,8 +424,12 @@ impl Sender {
         match self.settings.send.accounting {
             Accounting::Payload => self.outstanding_bytes(progress),
             Accounting::Truesize { ratio: _ } => {
-                let packets = self.ledger.packets_out() + self.ledger.unsent_packets();
-                self.outstanding_bytes(progress) + packets as u64 * memory::PACKET_OVERHEAD_BYTES
+                // A FIN that no data carries is a packet.
+                let unsent = self.ledger.unsent_packets();
+                let is_fin_alone = unsent == 0 && self.has_fin() && !progress.is_fin_sent();
+                let unsent = unsent as u64 + u64::from(is_fin_alone);
+                let packets = u64::from(progress.records()) + unsent;
+                self.outstanding_bytes(progress) + packets * memory::PACKET_OVERHEAD_BYTES
             }
             // Seed: NetBurner; sent data has a budget of its own.
             Accounting::Buffers { payload_bytes } => {

@@ -16,9 +16,9 @@ use crate::progress::Progress;
 /// Largest window up to which Linux fits its segments to the whole window, not to half of it
 /// (`tcp_bound_to_half_wnd`).
 const SMALL_WINDOW_BYTES: u32 = 536;
-/// Least segment that Linux makes for a small window: 68 bytes of IP packet (RFC 791) less the TCP
-/// header with timestamps.
-const SEGMENT_BYTES_MIN: u32 = 36;
+/// Least segment that Linux makes for a small window, with the options that every segment has: 68
+/// bytes of IP packet (RFC 791) less the TCP header.
+const SEGMENT_BYTES_MIN: u32 = 48;
 /// Data of about one millisecond (`sk_pacing_shift`): a rate in bytes per second over this.
 const RATE_PER_BURST: u64 = 1024;
 /// Time after the last packet from which a GSO packet no longer waits to become larger, and the
@@ -35,6 +35,8 @@ pub(crate) struct SegmentSizes {
     pub(crate) gso_max: u32,
     /// Largest window offered by the peer so far.
     pub(crate) window_max: u32,
+    /// Bytes of the options that every segment has.
+    pub(crate) option_bytes: u32,
 }
 
 impl SegmentSizes {
@@ -57,7 +59,8 @@ impl SegmentSizes {
             large => large / 2,
         };
         if bytes > cutoff {
-            cutoff.max(SEGMENT_BYTES_MIN).min(bytes)
+            let least = SEGMENT_BYTES_MIN.saturating_sub(self.option_bytes);
+            cutoff.max(least).min(bytes)
         } else {
             bytes
         }
@@ -113,7 +116,7 @@ pub(crate) struct SendEnv {
     pub(crate) is_paced: bool,
     /// Smoothed round-trip time.
     pub(crate) srtt: Option<Duration>,
-    /// When the first packet in flight was sent, and when the last one was; retransmissions too.
+    /// When the first packet in flight was sent, and when a segment of any kind was last.
     pub(crate) sent_between: Option<(Instant, Instant)>,
     /// One burst in the middle of a write: it does not wait to become larger.
     pub(crate) is_within_write: bool,

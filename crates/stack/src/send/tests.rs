@@ -104,6 +104,7 @@ impl Bench {
             mss: self.mss,
             gso_max: self.settings.path.gso_max,
             window_max: self.window_max,
+            option_bytes: 12,
         }
     }
 
@@ -249,6 +250,7 @@ impl Bench {
         let before = self.progress.data_acked();
         self.progress.on_acked(una);
         self.in_flight.retain(|(end, _)| *end > una);
+        self.progress.set_records(self.in_flight.len() as u32);
         let (bytes, env) = (self.progress.data_acked() - before, self.memory_env());
         self.sender.on_ack(bytes, &self.progress, &env)
     }

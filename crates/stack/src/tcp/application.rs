@@ -120,6 +120,17 @@ impl Connection {
         }
     }
 
+    /// A packet of new data left: the buffer of a writer that waits may grow while the congestion
+    /// window is not used up (Linux `tcp_event_new_data_sent`). The writer is told when all has
+    /// left.
+    #[inline]
+    pub(super) fn grow_send_buffer(&mut self, shared: &Shared) {
+        if self.send.writer_waits() {
+            let env = self.send_memory_env(shared.memory.is_tight());
+            self.send.grow(&env);
+        }
+    }
+
     #[inline(never)]
     fn offer_room_to_writer(&mut self, shared: &mut Shared) {
         let env = self.send_memory_env(shared.memory.is_tight());

@@ -475,9 +475,9 @@ impl Connection {
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         if !self.socket.is_passive() && self.linux().is_some() {
-            // A small window bounds it already, except on a simultaneous open
-            // (`tcp_initialize_rcv_mss`).
-            if !has_crossed {
+            // A small window bounds it already, except on a simultaneous open whose windows are
+            // scaled (`tcp_initialize_rcv_mss`).
+            if !has_crossed || self.window.scale() == 0 {
                 self.agreed.send_mss = self.fitted_mss();
             }
             if syns_lost > 0 {

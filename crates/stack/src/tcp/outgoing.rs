@@ -146,7 +146,7 @@ impl Connection {
                 return Err(Limit::PeerWindow);
             }
             self.gate(now, shared, true)?;
-            if !self.on_mtu_loss(start) {
+            if !self.on_mtu_loss(now, start) {
                 self.retransmit(now, shared, (start, end), dated);
             }
         }
@@ -293,6 +293,7 @@ impl Connection {
         if let Some(mtu) = probe {
             self.on_mtu_probe_sent(mtu, &outgoing);
         }
+        self.grow_send_buffer(shared);
         Ok(())
     }
 
@@ -339,6 +340,7 @@ impl Connection {
                 // A window probe does not make Nagle's algorithm wait (`tcp_write_wakeup`).
                 self.send.restore_small_end(small_end);
             }
+            self.grow_send_buffer(shared);
         }
     }
 
@@ -440,16 +442,21 @@ impl Connection {
             pacing_rate: self.recovery.pacing_rate(),
             is_paced: self.recovery.is_paced(),
             srtt: self.recovery.rtt().srtt(),
-            sent_between: self.recovery.sent_between(),
+            sent_between: self.sent_between(),
             is_within_write: false,
         }
+    }
+
+    /// When the first packet in flight left, and when a segment did last, be it a bare ACK.
+    fn sent_between(&self) -> Option<(Instant, Instant)> {
+        Some((self.recovery.head_sent()?, self.traffic.last_sent()?))
     }
 
     /// Updates what changes while sending.
     fn renew(&self, env: &mut SendEnv) {
         env.progress = *self.recovery.progress();
         env.allowance = self.recovery.allowance();
-        env.sent_between = self.recovery.sent_between();
+        env.sent_between = self.sent_between();
         env.local_queue_bytes = self.local_queue.bytes();
     }
 
@@ -503,7 +510,7 @@ impl Connection {
             shared.counters.data_segments_out += segments;
             shared.counters.segments_retransmitted += segments * u64::from(is_retransmission);
         }
-        self.traffic.on_data_sent(now, segments, bytes);
+        self.traffic.on_data_sent(segments, bytes);
         let not_before = self.pace(now, &segment);
         self.emit(now, shared, segment, mark, not_before);
     }
@@ -691,7 +698,7 @@ impl Connection {
         not_before: Instant,
     ) -> bool {
         self.assert_fits(&segment);
-        self.traffic.on_sent(segment.segments().into());
+        self.traffic.on_sent(now, segment.segments().into());
         self.on_segment_sent(now, !segment.payload.is_empty());
         let mut packet = shared.packet_memory();
         packet.source = self.local.ip();

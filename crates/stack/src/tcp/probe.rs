@@ -67,8 +67,7 @@ impl Connection {
                     Some(_) => 0,
                     None => self.probes.backoff,
                 };
-                let interval = self.probe_interval(doublings);
-                Some(shared.tick.expiry(now, interval))
+                Some(self.probe_due(now, shared, doublings))
             }),
             Limit::Cork => {
                 let (progress, rto) = (self.recovery.progress(), self.recovery.rtt().rto());
@@ -98,6 +97,13 @@ impl Connection {
         first.saturating_mul(1 << doublings.min(16)).min(longest)
     }
 
+    /// When the next zero-window probe is due: what pacing holds back, its timer waits longer, too
+    /// (Linux `tcp_check_probe_timer`, `tcp_ack_probe`, `tcp_send_probe0`).
+    fn probe_due(&self, now: Instant, shared: &Shared, doublings: u32) -> Instant {
+        let wait = self.probe_interval(doublings) + self.recovery.paced_for(now);
+        shared.tick.expiry(now, wait)
+    }
+
     /// How often the interval of the probes that follow the first is doubled: in Linux timeouts
     /// that no sample has ended count with them, though the timeout is longer by them already
     /// (`tcp_probe0_when`).
@@ -121,8 +127,7 @@ impl Connection {
             self.probes.backoff = 0;
             self.recovery.forget_backoff();
         } else {
-            let interval = self.probe_interval(self.probe_backoff());
-            let due = shared.tick.expiry(now, interval);
+            let due = self.probe_due(now, shared, self.probe_backoff());
             self.timers.set(Timer::Probe, Some(due));
         }
     }
@@ -160,8 +165,7 @@ impl Connection {
         } else {
             self.send_urgent_probe(now, shared);
             self.send_probe(now, shared);
-            let interval = self.probe_interval(self.probe_backoff());
-            let due = shared.tick.expiry(now, interval);
+            let due = self.probe_due(now, shared, self.probe_backoff());
             self.timers.set(Timer::Probe, Some(due));
         }
         self.arm_timers(now, shared);

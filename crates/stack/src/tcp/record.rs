@@ -252,6 +252,7 @@ impl Connection {
             ..FlowSample::empty(now, key)
         };
         self.traffic.tell(now, &mut sample);
+        sample.since_data_sent = self.recovery.last_sent().map(|at| now.since(at));
         match self.state {
             State::SynSent(state) => {
                 tell_of_syn(&mut sample, state.retransmits);

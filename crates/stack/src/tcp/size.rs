@@ -151,11 +151,13 @@ impl Connection {
     /// Sizes of the segments and GSO packets that are sent now, of new data and of retransmissions:
     /// SACK blocks reduce the room of data (rule 10.1).
     pub(super) fn segment_sizes(&self) -> SegmentSizes {
-        let options = option_bytes(self.agreed.timestamps) + self.sack_option_bytes();
+        let option_bytes = option_bytes(self.agreed.timestamps);
+        let options = option_bytes + self.sack_option_bytes();
         SegmentSizes {
             mss: payload_beside(self.whole_mss(), options),
             gso_max: self.gso_payload_max(),
             window_max: self.window.max(),
+            option_bytes,
         }
     }
 
@@ -198,6 +200,7 @@ impl Connection {
             mss: self.mss(),
             gso_max: self.gso_payload_max(),
             window_max: window,
+            option_bytes: option_bytes(self.agreed.timestamps),
         })
     }
 
@@ -349,7 +352,7 @@ impl Connection {
 
     /// `start..` is lost; returns whether it was only a probe of a larger MTU, which is not a sign
     /// of congestion (RFC 4821 section 7.6.1).
-    pub(super) fn on_mtu_loss(&mut self, start: u64) -> bool {
+    pub(super) fn on_mtu_loss(&mut self, now: Instant, start: u64) -> bool {
         let Some((first, end)) = self.size.path.probe() else {
             return false;
         };
@@ -362,7 +365,7 @@ impl Connection {
         if is_linux && !self.recovery.began_at(first) {
             return false;
         }
-        self.recovery.on_mtu_probe_lost(first, end);
+        self.recovery.on_mtu_probe_lost(now, first, end);
         if is_linux {
             self.recovery.on_mtu_probe_forgotten();
         }

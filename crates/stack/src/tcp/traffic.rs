@@ -19,7 +19,8 @@ pub(super) struct Traffic {
     duplicate_syns: u32,
     /// Timeouts by which no SYN-ACK was retransmitted, since the peer had answered.
     deferred_timeouts: u16,
-    last_data_sent: Option<Instant>,
+    /// When a segment of any kind was queued last.
+    last_sent: Option<Instant>,
     last_data_received: Option<Instant>,
     last_ack_received: Option<Instant>,
 }
@@ -46,17 +47,22 @@ impl Traffic {
     }
 
     /// `segments` with `bytes` of data are sent, or a bare FIN.
-    pub(super) const fn on_data_sent(&mut self, now: Instant, segments: u64, bytes: u32) {
+    pub(super) const fn on_data_sent(&mut self, segments: u64, bytes: u32) {
         if bytes > 0 {
             self.data_segments_out += segments;
         }
         self.bytes_sent += bytes as u64;
-        self.last_data_sent = Some(now);
     }
 
     /// Segments of any kind were queued.
-    pub(super) const fn on_sent(&mut self, segments: u64) {
+    pub(super) const fn on_sent(&mut self, now: Instant, segments: u64) {
         self.segments_out += segments;
+        self.last_sent = Some(now);
+    }
+
+    /// When a segment of any kind was queued last (Linux `tcp_wstamp_ns`).
+    pub(super) const fn last_sent(&self) -> Option<Instant> {
+        self.last_sent
     }
 
     /// SYN or SYN-ACK is retransmitted.
@@ -128,12 +134,11 @@ impl Traffic {
             handshake_retransmits: _,
             duplicate_syns: _,
             deferred_timeouts: _,
-            last_data_sent,
+            last_sent: _,
             last_data_received,
             last_ack_received,
         } = *self;
         let since = |at: Option<Instant>| at.map(|at| now.since(at));
-        sample.since_data_sent = since(last_data_sent);
         sample.since_data_received = since(last_data_received);
         sample.since_ack_received = since(last_ack_received);
         sample.bytes_sent = Some(bytes_sent);

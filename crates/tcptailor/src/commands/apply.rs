@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return persist::at_boot(&args.plan, output);
     }
     let plan = read_plan(&args.plan)?;
-    plan.check_present()?;
+    plan.check_present(&args.plan)?;
     let persistence = match args.persist {
         true => Some(persist::prepare(&plan.changes())?),
         false => None,

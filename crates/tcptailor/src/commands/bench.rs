@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Bytes, human};
+use base::{Bytes, KnobValue, human};
 use lab::{Direction, Workload};
 use linux::Role;
 use linux::service::{BenchClient, BenchOutcome, Key, PORT};
@@ -335,6 +335,7 @@ fn contenders(args: &Args, log: Option<&Log>) -> Result<Vec<Contender>, Problem>
                 false => names.join(" "),
             };
             let ends = setup.ends(interval, default)?;
+            check_congestion(&ends)?;
             Ok(Contender {
                 name,
                 ends,
@@ -342,6 +343,16 @@ fn contenders(args: &Args, log: Option<&Log>) -> Result<Vec<Contender>, Problem>
             })
         })
         .collect()
+}
+
+/// Refuses what this host does not have before any run: it may be the last that is compared.
+fn check_congestion(ends: &Ends) -> Result<(), Problem> {
+    match ends.client.sockets.settings.get("congestion") {
+        Some(KnobValue::Name(name)) => {
+            linux::sockopt::check_congestion(name).map_err(Problem::usage)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Time that a log has yet to cover.

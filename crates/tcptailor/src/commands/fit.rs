@@ -283,9 +283,12 @@ fn fit_and_tell(
         if let FitEvent::Tried(tried) = &event {
             kept.extend(tried.transaction.filter(|_| tried.kept));
         }
-        let told = screen::event(&event, Told { is_first, is_test }, &|track| {
-            subject.wants(track)
-        });
+        let told = Told {
+            is_first,
+            is_test,
+            has_advice: !output.is_quiet(),
+        };
+        let told = screen::event(&event, told, &|track| subject.wants(track));
         is_first = false;
         told.map_or(Ok(()), |text| output.line(text))
     });

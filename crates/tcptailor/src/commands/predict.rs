@@ -18,6 +18,28 @@ use crate::exit::{Exit, Problem};
 use crate::output::Output;
 use crate::subject::process::ProcessSubject;
 
+/// Congestion controls that Linux 6.18 may have (net/ipv4/Kconfig).
+const LINUX_CONGESTION: [&str; 17] = [
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+/// Those of this machine.
+const LOADED_CONGESTION: &str = "net.ipv4.tcp_available_congestion_control";
 /// How long a running program is observed by default.
 const OBSERVE: Duration = Duration::from_secs(4);
 /// Time that a change or a new connection gets to show its effect.
@@ -145,7 +167,28 @@ fn parse_setting(flag: &str, text: &str) -> Result<Setting, Problem> {
     };
     let knob = base::find_knob(name.trim()).map_err(problem)?;
     let value = knob.parse(value).map_err(problem)?;
+    if let ("congestion", KnobValue::Name(name)) = (knob.name, &value) {
+        check_congestion(name).map_err(|why| Problem::usage(format!("{flag} {text}: {why}")))?;
+    }
     Ok((knob, value))
+}
+
+/// Refuses a name that neither Linux nor this machine's kernel has: a mistake, found before any
+/// wait. What only a kernel may have is answered as such.
+fn check_congestion(name: &str) -> Result<(), String> {
+    let loaded = linux::sysctl::read(LOADED_CONGESTION).unwrap_or_default();
+    let mut known: Vec<&str> = loaded.split_whitespace().chain(LINUX_CONGESTION).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let meant = base::knob::nearest(name, known.iter().copied());
+    let meant = meant.map_or_else(|| ".".into(), |meant| format!("; did you mean `{meant}`?"));
+    Err(format!(
+        "unknown congestion control `{name}`{meant} There are {}",
+        known.join(", ")
+    ))
 }
 
 fn subject(args: &Args, output: &Output) -> anyhow::Result<Subjects> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use doctor::{Case, Confidence, Verdict};
+use doctor::{Case, Confidence, Evidence, Verdict};
 use serde::Deserialize;
 
 /// A connection with less than this share of the largest rate is a control connection.
@@ -30,6 +30,8 @@ pub(crate) struct Answer {
     pub(crate) main: String,
     pub(crate) confidence: Option<Confidence>,
     findings: BTreeSet<String>,
+    /// Rows of evidence that seem to speak against an answer that is no finding.
+    pub(crate) contradicted: Vec<String>,
     rate: u64,
     is_of_host: bool,
 }
@@ -49,6 +51,7 @@ impl Answer {
         Self {
             main: main.into(),
             confidence: report.main().map(|main| main.confidence),
+            contradicted: contradicted(&report.verdicts),
             findings,
             rate,
             is_of_host: false,
@@ -60,6 +63,7 @@ impl Answer {
             main: verdict.diagnosis.id.into(),
             confidence: Some(verdict.confidence),
             findings: findings(std::slice::from_ref(verdict)),
+            contradicted: contradicted(std::slice::from_ref(verdict)),
             rate: 0,
             is_of_host: true,
         }
@@ -76,6 +80,39 @@ fn findings(verdicts: &[Verdict]) -> BTreeSet<String> {
         .iter()
         .filter(|verdict| verdict.diagnosis.is_finding())
         .map(|verdict| verdict.diagnosis.id.to_owned())
+        .collect()
+}
+
+/// `4.27 ms`, `98 %`: the first number of a value, in the smallest unit of its kind.
+fn number(text: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    let number: f64 = words.next()?.trim_start_matches('<').parse().ok()?;
+    let scale = match words.next() {
+        Some("ms") => 1e3,
+        Some("s") => 1e6,
+        _ => 1.0,
+    };
+    Some(number * scale)
+}
+
+/// Rows whose bound stands alone, without a word on where it holds, and is not kept.
+fn contradicted(verdicts: &[Verdict]) -> Vec<String> {
+    const BARE_WORDS_MAX: usize = 4;
+    let healthy = verdicts.iter().filter(|one| !one.diagnosis.is_finding());
+    let rows = healthy.flat_map(|one| one.evidence.iter().map(|row| (one.diagnosis.id, row)));
+    let is_broken = |(_, row): &(&str, &Evidence)| {
+        let bound = |word: &str| row.expected.strip_prefix(word).and_then(number);
+        let is_bare = row.expected.split_whitespace().count() <= BARE_WORDS_MAX;
+        number(&row.observed)
+            .filter(|_| is_bare)
+            .is_some_and(|seen| {
+                bound("below ").is_some_and(|most| seen >= most)
+                    || bound("above ").is_some_and(|least| seen <= least)
+                    || bound("at least ").is_some_and(|least| seen < least)
+            })
+    };
+    rows.filter(is_broken)
+        .map(|(id, row)| format!("{id}: {} {}, {}", row.field, row.observed, row.expected))
         .collect()
 }
 

@@ -6,7 +6,7 @@ mod hostile;
 mod judge;
 mod page;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -116,6 +116,15 @@ fn the_doctor_is_as_right_as_it_was() {
             .collect();
         assert!(false_alarms.len() <= 1, "{half:?}: {false_alarms:?}");
     }
+}
+
+/// An answer that is no finding is borne out by what is shown for it: a bare bound holds, and where
+/// another value would be expected of another answer, the row says of which.
+#[test]
+fn evidence_does_not_seem_to_contradict_its_answer() {
+    let answers = JUDGED.iter().flat_map(|one| &one.answers);
+    let wrong: BTreeSet<&String> = answers.flat_map(|answer| &answer.contradicted).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::service::channel::Channel;
 use crate::service::protocol::{FromClient, FromServer, Limits, Nonce};
 use crate::service::pulse::{self, Next, Pulse};
 use crate::workload::{
-    Ended, FLOWS_MAX, Gate, RunSpec, Session, Source, Summary, Token, redials, run_server,
+    Ended, FLOWS_MAX, Gate, RunSpec, Session, Source, Summary, Token, reconnects, run_server,
 };
 
 /// Time from sign to sign that this end is there.
@@ -175,7 +175,7 @@ impl Serve {
         token: Nonce,
     ) -> Result<(Source, Option<u16>, Option<Entry<'s>>)> {
         let client = channel.remote().ip();
-        let own = redials(&run.workload) || run.sockets.settings.contains_key("rcvbuf");
+        let own = reconnects(&run.workload) || run.sockets.settings.contains_key("rcvbuf");
         if own {
             let address = SocketAddr::new(channel.local()?.ip(), 0);
             let listener = run.sockets.listen(address)?;

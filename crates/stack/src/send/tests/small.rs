@@ -219,6 +219,7 @@ fn s13_s14_sizes_by_the_largest_window() {
             mss: MSS,
             gso_max: 65_536,
             window_max,
+            option_bytes: 12,
         };
         assert_eq!((sizes.bound_mss(), sizes.size_goal()), (mss, goal));
     };
@@ -232,6 +233,7 @@ fn s13_s14_sizes_by_the_largest_window() {
         mss: MSS,
         gso_max: 0,
         window_max: 65_160,
+        option_bytes: 12,
     };
     assert_eq!(sizes.size_goal(), 1448);
 }

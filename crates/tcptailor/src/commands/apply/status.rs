@@ -158,6 +158,10 @@ fn status_text(report: &StatusReport) -> String {
     for row in &report.transactions {
         let how = match row.status {
             Status::Kept => "kept".into(),
+            // There was nothing to undo.
+            Status::RolledBack if row.changes.is_empty() && row.files.is_empty() => {
+                "changed nothing (all values were set already, or the first could not be)".into()
+            }
             Status::RolledBack => "rolled back".into(),
             Status::Pending | Status::RollingBack if row.alive => {
                 format!("at work now (process {})", row.pid)
@@ -180,7 +184,10 @@ fn status_text(report: &StatusReport) -> String {
             writeln!(text, "   {note}").expect("a String grows");
         }
         if row.changes.is_empty() {
-            text.push_str("   no change\n");
+            let is_over = matches!(row.status, Status::RolledBack);
+            if !is_over && row.files.is_empty() {
+                text.push_str("   no change yet\n");
+            }
             text.push_str(&files_text(&row.files));
             continue;
         }

@@ -17,7 +17,7 @@ use anyhow::Context;
 use base::{Change, Live, Netns};
 use clap::ValueEnum;
 use doctor::Recording;
-use linux::{Filter, NetnsHandle, Plan};
+use linux::{Filter, NetnsHandle, NetnsPlace, Plan};
 
 use self::document::Document;
 use self::page::Drawn;
@@ -104,6 +104,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             &document,
             &screen::Style {
                 verbosity: output.verbosity(),
+                has_advice: !output.is_quiet(),
                 next: &next,
             },
         )
@@ -179,13 +180,23 @@ fn judged(
 
 /// Notes that connections not seen here may be in a container.
 fn tell_of_others(output: &Output) {
-    let others = linux::all_netns().len().saturating_sub(1);
-    if others > 0 {
-        output.note(format!(
-            "note: {} not looked at, such as those of containers: --all-netns",
-            base::human::count(others as u64, "other network namespace")
-        ));
+    let places = linux::all_netns();
+    let others = &places[1..];
+    if others.is_empty() {
+        return;
     }
+    // Without root there may be none that the flag could look into.
+    let may_enter = |place: &NetnsPlace| {
+        NetnsHandle::open(&place.netns).is_ok_and(|handle| handle.run(|| ()).is_ok())
+    };
+    let how = match others.iter().any(may_enter) {
+        true => "--all-netns",
+        false => "as root, --all-netns",
+    };
+    output.note(format!(
+        "note: {} not looked at, such as those of containers: {how}",
+        base::human::count(others.len() as u64, "other network namespace")
+    ));
 }
 
 /// Doubts about the whole answer, beside it.

@@ -25,6 +25,8 @@ const TOLD_MAX: usize = 5;
 /// Style of the screen, beside the document.
 pub(crate) struct Style<'a> {
     pub(crate) verbosity: u8,
+    /// Whether changes and notes are told beside what was found.
+    pub(crate) has_advice: bool,
     /// The commands to go on with.
     pub(crate) next: &'a str,
 }
@@ -34,12 +36,12 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
     let (shown, left_out) = rows_to_show(document, style.verbosity);
     if !shown.is_empty() {
         screen.push_str(&table(&shown));
-        push_findings(&mut screen, &shown, style.verbosity);
+        push_findings(&mut screen, &shown, style);
         push_unclear(&mut screen, &shown);
         screen.push('\n');
     }
     for row in &document.host {
-        push_host_finding(&mut screen, row, style.verbosity);
+        push_host_finding(&mut screen, row, style);
     }
     screen.push_str(&summary(document, left_out));
     if let Some(info) = &document.capture {
@@ -53,13 +55,14 @@ pub(crate) fn render(document: &Document, style: &Style<'_>) -> String {
 }
 
 /// A finding that is of the host and of no single connection.
-fn push_host_finding(text: &mut String, row: &HostRow, verbosity: u8) {
+fn push_host_finding(text: &mut String, row: &HostRow, style: &Style<'_>) {
     let whose = whose(row);
     let telling = Telling {
         whose: &whose,
         seen_s: 0.0,
         changes_elsewhere: 0,
-        with_evidence: verbosity > 0,
+        with_advice: style.has_advice,
+        with_evidence: style.verbosity > 0,
     };
     verdict::push(text, &row.verdict, &telling);
     text.push('\n');
@@ -174,7 +177,12 @@ pub(super) fn owner(row: &Row<'_>) -> String {
 }
 
 /// Text below the table: findings with their changes, and with `-v` every verdict with evidence.
-fn push_findings(screen: &mut String, rows: &[Row<'_>], verbosity: u8) {
+fn push_findings(screen: &mut String, rows: &[Row<'_>], style: &Style<'_>) {
+    let &Style {
+        verbosity,
+        has_advice,
+        next: _,
+    } = style;
     let mut told = 0;
     for (number, row) in rows.iter().enumerate() {
         let flow = row.first();
@@ -191,6 +199,7 @@ fn push_findings(screen: &mut String, rows: &[Row<'_>], verbosity: u8) {
                 whose: &whose,
                 seen_s: flow.seen_s,
                 changes_elsewhere: row.changes_elsewhere(verdict),
+                with_advice: has_advice,
                 with_evidence: verbosity > 0,
             };
             verdict::push(screen, verdict, &telling);

@@ -90,16 +90,22 @@ pub(crate) struct Told {
     pub(crate) is_first: bool,
     /// The connection is one of this command, and ends with it.
     pub(crate) is_test: bool,
+    /// Whether changes and notes are told beside what was found.
+    pub(crate) has_advice: bool,
 }
 
 /// Text of an event; `None` if only a progress bar shows it.
 pub(crate) fn event(
     event: &FitEvent<'_>,
-    Told { is_first, is_test }: Told,
+    Told {
+        is_first,
+        is_test,
+        has_advice,
+    }: Told,
     wants: &dyn Fn(&doctor::Track) -> bool,
 ) -> Option<String> {
     Some(match event {
-        FitEvent::Looked(look) => looked(look, is_first, wants),
+        FitEvent::Looked(look) => looked(look, (is_first, has_advice), wants),
         FitEvent::Trying(finding, candidate, design) => trying(finding, candidate, *design),
         FitEvent::Predicted(forecast) => predicted(forecast),
         FitEvent::Compared(..) => return None,
@@ -118,7 +124,11 @@ no connection was seen: it has to be open while fit runs; of a program that is y
 `tcptailor run --fit -- COMMAND` finds what helps
 ";
 
-fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -> String {
+fn looked(
+    look: &Look,
+    (is_first, has_advice): (bool, bool),
+    wants: &dyn Fn(&doctor::Track) -> bool,
+) -> String {
     let rows = look.observed(|observed| seen::rows(observed, wants));
     let Some(main) = rows.first() else {
         return NO_CONNECTION.into();
@@ -128,7 +138,7 @@ fn looked(look: &Look, is_first: bool, wants: &dyn Fn(&doctor::Track) -> bool) -
         // Behind a change that is kept, a word is enough.
         Some(verdict) => push_answer(&mut text, verdict.id, verdict.sentence),
         None if rows.iter().all(|row| row.idle) => push_answer(&mut text, "idle", IDLE),
-        None => text.push_str(&screen::findings(main)),
+        None => text.push_str(&screen::findings(main, has_advice)),
     }
     text
 }

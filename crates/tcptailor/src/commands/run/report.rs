@@ -153,11 +153,11 @@ impl Report {
 
     pub(super) fn print(&self, args: &Args, output: &Output) -> anyhow::Result<()> {
         let file = args.output.as_deref();
-        output.report_aside(("run", self), file, || self.shown(args, output.verbosity()))
+        output.report_aside(("run", self), file, || self.shown(args, output))
     }
 
     /// The report for people.
-    fn shown(&self, args: &Args, verbosity: u8) -> String {
+    fn shown(&self, args: &Args, output: &Output) -> String {
         let bold = output::Paint::BOLD;
         let ended = match self.signal {
             Some(signal) => format!("ended by signal {signal}"),
@@ -166,15 +166,19 @@ impl Report {
         let time = human::time(Duration::from_secs_f64(self.time_s));
         let mut text = format!("\n{bold}{}{bold:#}: {ended} after {time}\n\n", self.command);
         let style = screen::Style {
-            verbosity,
+            verbosity: output.verbosity(),
+            has_advice: !output.is_quiet(),
             next: "",
         };
         text.push_str(&screen::render(&self.diagnosis, &style));
         self.push_settings(&mut text);
-        self.push_doubts(&mut text, args.no_notify);
+        if !output.is_quiet() {
+            self.push_doubts(&mut text, args.no_notify);
+        }
         self.push_helps(&mut text);
         match &self.compared {
             Some(compared) => text.push_str(&compared.shown(args)),
+            None if output.is_quiet() => {}
             None => text.push_str(&self.next(args)),
         }
         text

@@ -12,6 +12,20 @@ use super::metrics::{CONTENT_TYPE, Exposition};
 /// Time without any progress after which the watch counts as stuck.
 const LATE: Duration = Duration::from_secs(300);
 
+/// What there is, for who comes with a browser.
+const START: &str = "\
+<!DOCTYPE html>
+<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tcptailor watch</title></head><body>
+<h1>tcptailor watch VERSION</h1>
+<ul>
+<li><a href=\"/metrics\">/metrics</a>: what limits the connections of this machine, for Prometheus</li>
+<li><a href=\"/healthz\">/healthz</a>: 200 while rounds are made in time, 503 otherwise</li>
+</ul>
+<p><code>tcptailor watch --html FILE</code> also writes a page of the last hours.
+<code>tcptailor diagnose</code> tells what to do about a finding.</p>
+</body></html>
+";
+
 /// State that rounds hand to the thread that answers requests.
 #[derive(Debug)]
 struct Shared {
@@ -91,6 +105,11 @@ impl Endpoint {
                 body: self.metrics(),
             }),
             "/healthz" => Some(self.health(linux::Clock.now())),
+            "/" => Some(Page {
+                status: Status::Ok,
+                content_type: "text/html; charset=utf-8",
+                body: START.replace("VERSION", env!("CARGO_PKG_VERSION")),
+            }),
             _ => None,
         }
     }
@@ -199,6 +218,11 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("\ntcptailor_cpu_ratio "), "{text}");
-        assert!(endpoint.page("/").is_none());
+        let start = endpoint.page("/").expect("a page of what there is");
+        for path in ["/metrics", "/healthz"] {
+            assert!(start.body.contains(&format!("href=\"{path}\"")), "{path}");
+            assert!(endpoint.page(path).is_some(), "{path}");
+        }
+        assert!(endpoint.page("/more").is_none());
     }
 }

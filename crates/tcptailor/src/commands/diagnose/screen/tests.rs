@@ -76,6 +76,7 @@ fn shown(flows: Vec<FlowRow>, verbosity: u8) -> String {
     let text = render(
         &document,
         &Style {
+            has_advice: true,
             verbosity,
             next: "",
         },

@@ -20,6 +20,8 @@ pub(super) struct Telling<'t> {
     pub(super) seen_s: f64,
     /// Other sockets at which the same change is to be made.
     pub(super) changes_elsewhere: usize,
+    /// Changes, what limits next, and notes.
+    pub(super) with_advice: bool,
     pub(super) with_evidence: bool,
 }
 
@@ -36,7 +38,9 @@ pub(super) fn push(text: &mut String, verdict: &VerdictRow, telling: &Telling<'_
     } else {
         push_wrapped(text, verdict.sentence, "   ", used);
     }
-    push_advice(text, verdict, telling.changes_elsewhere);
+    if telling.with_advice {
+        push_advice(text, verdict, telling.changes_elsewhere);
+    }
     if telling.with_evidence {
         push_evidence(text, verdict);
     }
@@ -59,8 +63,9 @@ pub(crate) fn confidence(verdict: &VerdictRow) -> String {
     format!("{:?}", verdict.confidence).to_lowercase()
 }
 
-/// The main verdict on one flow with everything that speaks for it, and further findings.
-pub(crate) fn findings(flow: &FlowRow) -> String {
+/// The main verdict on one flow with everything that speaks for it, and further findings; what to
+/// do about them where that is asked for.
+pub(crate) fn findings(flow: &FlowRow, with_advice: bool) -> String {
     let bold = output::Paint::BOLD;
     let mut text = String::new();
     for (index, verdict) in flow.verdicts.iter().enumerate() {
@@ -71,7 +76,9 @@ pub(crate) fn findings(flow: &FlowRow) -> String {
         text.push_str("   ");
         push_wrapped(&mut text, verdict.sentence, "   ", 3);
         push_evidence(&mut text, verdict);
-        push_advice(&mut text, verdict, 0);
+        if with_advice {
+            push_advice(&mut text, verdict, 0);
+        }
     }
     if let Some(unknown) = &flow.unknown {
         text.push_str("\nunclear: ");

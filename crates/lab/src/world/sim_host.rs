@@ -6,12 +6,12 @@ use base::{Instant, WirePacket};
 use stack::{Host, SocketId};
 
 use super::limits::LimitTimes;
-use super::parcel::{Parcel, Parcels};
+use super::packet_pool::{BoxedPacket, PacketPool};
 use crate::app::{App, HostCosts, PacketCost};
 
 /// A host and its program.
 #[derive(Debug)]
-pub(super) struct Station<A> {
+pub(super) struct SimHost<A> {
     pub(super) host: Host,
     pub(super) app: Option<A>,
     pub(super) limits: LimitTimes,
@@ -26,7 +26,7 @@ pub(super) struct Station<A> {
     call_free: Instant,
 }
 
-impl<A: App> Station<A> {
+impl<A: App> SimHost<A> {
     pub(super) fn new(host: Host, costs: HostCosts) -> Self {
         Self {
             host,
@@ -60,9 +60,9 @@ impl<A: App> Station<A> {
     pub(super) fn poll_transmit(
         &mut self,
         now: Instant,
-        parcels: &mut Parcels,
-    ) -> Option<(Instant, Parcel)> {
-        let packet = parcels.pack(now, &mut self.host)?;
+        packets: &mut PacketPool,
+    ) -> Option<(Instant, BoxedPacket)> {
+        let packet = packets.transmit(now, &mut self.host)?;
         let cost = self.send_cost.nanos(packet.segments());
         self.send_free = self.send_free.max(now).after_nanos(cost);
         Some((self.send_free, packet))

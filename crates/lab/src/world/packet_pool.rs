@@ -7,13 +7,13 @@ use stack::{Body, Host, Packet, Payload};
 
 /// A packet on its way, with its size: queues move few bytes, and need no look at the packet.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct BoxedPacket {
     packet: Box<Packet>,
     segments: u32,
     wire_bytes: u32,
 }
 
-impl Parcel {
+impl BoxedPacket {
     pub(super) fn new(packet: Packet) -> Self {
         Self::of(Box::new(packet))
     }
@@ -41,7 +41,7 @@ impl Parcel {
     }
 }
 
-impl Deref for Parcel {
+impl Deref for BoxedPacket {
     type Target = Packet;
 
     #[inline]
@@ -50,7 +50,7 @@ impl Deref for Parcel {
     }
 }
 
-impl WirePacket for Parcel {
+impl WirePacket for BoxedPacket {
     #[inline]
     fn segments(&self) -> u32 {
         self.segments
@@ -86,32 +86,32 @@ fn wire_bytes_of(packet: &Packet) -> u32 {
 /// The memory of packets that have arrived, of as many as were ever on their way at once: it is
 /// left to what is sent next, which costs half of what it takes to free and to allocate it.
 #[derive(Debug, Default)]
-pub(super) struct Parcels {
-    #[expect(clippy::vec_box, reason = "the boxes go into the next parcels")]
+pub(super) struct PacketPool {
+    #[expect(clippy::vec_box, reason = "the boxes go into the next packets")]
     arrived: Vec<Box<Packet>>,
 }
 
-impl Parcels {
+impl PacketPool {
     /// The next packet that a host sends.
     #[inline]
-    pub(super) fn pack(&mut self, now: Instant, host: &mut Host) -> Option<Parcel> {
+    pub(super) fn transmit(&mut self, now: Instant, host: &mut Host) -> Option<BoxedPacket> {
         let Some(memory) = self.arrived.last_mut() else {
-            return host.poll_transmit(now).map(Parcel::new);
+            return host.poll_transmit(now).map(BoxedPacket::new);
         };
         let wire_bytes = host.poll_transmit_into(now, memory)?;
         let packet = self.arrived.pop()?;
-        Some(Parcel::of_size(packet, wire_bytes))
+        Some(BoxedPacket::of_size(packet, wire_bytes))
     }
 
     /// Hands a packet to a host.
     #[inline]
-    pub(super) fn unpack(&mut self, now: Instant, mut parcel: Parcel, host: &mut Host) {
-        let packet = &mut *parcel.packet;
-        host.handle_packet_in_place(now, packet);
+    pub(super) fn deliver(&mut self, now: Instant, packet: BoxedPacket, host: &mut Host) {
+        let mut packet = packet.packet;
+        host.handle_packet_in_place(now, &mut packet);
         // What was refused would keep its payload for as long as the packet lies here.
         if let Body::Tcp(segment) = &mut packet.body {
             segment.payload = Payload::default();
         }
-        self.arrived.push(parcel.packet);
+        self.arrived.push(packet);
     }
 }

@@ -18,11 +18,11 @@ const RATE_MAX: Rate = Rate::from_bits_per_second(1_000_000_000);
 /// Holds the processors awake while it lives. Without the permission (root has it) nothing happens:
 /// the lateness that is reported with every result tells the difference.
 #[derive(Debug)]
-pub(crate) struct Wakefulness {
+pub(crate) struct CpuLatencyLimit {
     _file: Option<File>,
 }
 
-impl Wakefulness {
+impl CpuLatencyLimit {
     /// For a path of these links.
     pub(crate) fn hold(links: &[LinkSpec]) -> Self {
         let is_slow = |link: &LinkSpec| link.rate.is_some_and(|rate| rate <= RATE_MAX);
@@ -47,7 +47,7 @@ mod tests {
             rate: rate.map(Rate::from_bits_per_second),
             ..LinkSpec::ideal()
         };
-        let holds = |links: [LinkSpec; 2]| Wakefulness::hold(&links)._file.is_some();
+        let holds = |links: [LinkSpec; 2]| CpuLatencyLimit::hold(&links)._file.is_some();
         assert!(!holds([of(None), of(Some(1_000_000))]));
         assert!(!holds([of(Some(10_000_000_000)), of(Some(1_000_000))]));
         let allowed = OpenOptions::new().write(true).open(DEVICE).is_ok();
