@@ -159,11 +159,12 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     for rate in rates(seen) {
         search.try_rate(&draft, rate);
     }
-    search.run_all();
-    search.seeds = seeds;
+    // Before the first of them is run: some rates alone tell nothing.
     if search.is_spent {
         return None;
     }
+    search.run_all();
+    search.seeds = seeds;
     for basin in search.basins() {
         let (step, count) = NEARER[0];
         search.try_around(&basin, step, count);
@@ -499,6 +500,9 @@ impl Search<'_> {
                 };
                 self.try_rate(&draft, self.seen.goodput_bps() * factor);
             }
+        }
+        if self.is_spent {
+            self.waiting.clear();
         }
         self.run_all();
         self.best().map_or(draft, |best| best.draft)
