@@ -203,6 +203,9 @@ fn all_that_nagles_algorithm_holds_is_saved() {
         looks.set(looks.get() + 1);
         if looks.get() % 5 < 2 {
             (s.unacked_pkts, s.cwnd_pkts) = (Some(8), Some(28));
+            let sent = u64::from(looks.get()) * 7 % 12;
+            s.since_data_sent = Some(core::time::Duration::from_millis(sent));
+            s.since_data_received = Some(core::time::Duration::from_millis(sent + 40));
         }
     });
     let busy = saves(&scene);

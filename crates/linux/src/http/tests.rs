@@ -89,7 +89,7 @@ fn requests_are_answered_and_counted() {
         assert!(found.trim_end().lines().count() == 1, "{found}");
     };
     check(SCRAPE, "200 OK", "up 1\n");
-    let missing = "not found; there are /metrics and /healthz\n";
+    let missing = "not found; / lists the pages\n";
     check("GET / HTTP/1.1\r\n\r\n", "404 Not Found", missing);
     let refused = "only GET is accepted\n";
     let post = "POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
