@@ -236,8 +236,11 @@ fn hostile_clients_do_not_keep_a_scrape_out() {
         assert!(answer.ends_with(&format!("\r\n\r\n{body}\n")), "{answer}");
     };
     check("GET /healthz HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK", "ok");
-    let missing = "not found; there are /metrics and /healthz";
-    check("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ", missing);
+    let missing = "not found; / lists the pages";
+    check("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ", missing);
+    let start = watch.ask("GET / HTTP/1.1\r\n\r\n");
+    assert!(start.starts_with("HTTP/1.1 200 "), "{start}");
+    assert!(start.contains("href=\"/metrics\""), "{start}");
     check(
         "GET /../etc/passwd HTTP/1.1\r\n\r\n",
         "HTTP/1.1 404 ",
@@ -249,7 +252,7 @@ fn hostile_clients_do_not_keep_a_scrape_out() {
         "only GET is accepted",
     );
     // Silent ones, and some that never end their request, more than there are places.
-    let mut crowd: Vec<TcpStream> = (0..64).map(|_| watch.connect()).collect();
+    let mut crowd: Vec<TcpStream> = (0..300).map(|_| watch.connect()).collect();
     for stream in crowd.iter_mut().step_by(2) {
         stream
             .write_all(b"GET /metrics HTTP/1.1\r\nX: y\r\n")
