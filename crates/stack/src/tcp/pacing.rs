@@ -67,7 +67,8 @@ impl Connection {
             self.pacer.pass(now);
             return Instant::ZERO;
         }
-        // Data alone takes time: Linux counts no headers (`tcp_update_skb_after_send`).
+        // Data alone takes time, and no headers, in all profiles as in Linux
+        // (`tcp_update_skb_after_send`).
         let leaves = self.pacer.spread(now, segment.payload.len(), rate);
         if self.linux().is_some() {
             self.recovery.pace_until(self.pacer.due(Duration::ZERO));

@@ -83,16 +83,15 @@ fn findings(verdicts: &[Verdict]) -> BTreeSet<String> {
         .collect()
 }
 
-/// `4.27 ms`, `98 %`: the first number of a value, in the smallest unit of its kind.
-fn number(text: &str) -> Option<f64> {
+/// `4.27 ms`, `98 %`: the first number of a value with its unit; times are in microseconds.
+fn quantity(text: &str) -> Option<(f64, &str)> {
     let mut words = text.split_whitespace();
     let number: f64 = words.next()?.trim_start_matches('<').parse().ok()?;
-    let scale = match words.next() {
-        Some("ms") => 1e3,
-        Some("s") => 1e6,
-        _ => 1.0,
-    };
-    Some(number * scale)
+    Some(match words.next().unwrap_or_default() {
+        "ms" => (number * 1e3, "us"),
+        "s" => (number * 1e6, "us"),
+        unit => (number, unit.trim_end_matches([',', ';'])),
+    })
 }
 
 /// Rows whose bound stands alone, without a word on where it holds, and is not kept.
@@ -101,15 +100,17 @@ fn contradicted(verdicts: &[Verdict]) -> Vec<String> {
     let healthy = verdicts.iter().filter(|one| !one.diagnosis.is_finding());
     let rows = healthy.flat_map(|one| one.evidence.iter().map(|row| (one.diagnosis.id, row)));
     let is_broken = |(_, row): &(&str, &Evidence)| {
-        let bound = |word: &str| row.expected.strip_prefix(word).and_then(number);
         let is_bare = row.expected.split_whitespace().count() <= BARE_WORDS_MAX;
-        number(&row.observed)
-            .filter(|_| is_bare)
-            .is_some_and(|seen| {
-                bound("below ").is_some_and(|most| seen >= most)
-                    || bound("above ").is_some_and(|least| seen <= least)
-                    || bound("at least ").is_some_and(|least| seen < least)
-            })
+        let Some((seen, unit)) = quantity(&row.observed).filter(|_| is_bare) else {
+            return false;
+        };
+        let bound = |word: &str| {
+            let bound = row.expected.strip_prefix(word).and_then(quantity);
+            bound.filter(|bound| bound.1 == unit).map(|bound| bound.0)
+        };
+        bound("below ").is_some_and(|most| seen >= most)
+            || bound("above ").is_some_and(|least| seen <= least)
+            || bound("at least ").is_some_and(|least| seen < least)
     };
     rows.filter(is_broken)
         .map(|(id, row)| format!("{id}: {} {}, {}", row.field, row.observed, row.expected))
