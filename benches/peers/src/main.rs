@@ -164,10 +164,10 @@ fn race(arguments: &Arguments) -> anyhow::Result<bool> {
         done: 0,
         all: rows.len() * cells.len() * reps(arguments) as usize,
     };
-    for repetition in (arguments.seed..).take(reps(arguments) as usize) {
+    for seed in (arguments.seed..).take(reps(arguments) as usize) {
         for cell in &cells {
             for row in &rows {
-                let found = measure_once(row, cell, repetition, &method)?;
+                let found = measure_once(row, cell, seed, &method)?;
                 progress.tell(&found);
                 results.measurements.push(found);
             }
@@ -242,10 +242,10 @@ fn chosen_rows(arguments: &Arguments, rows: Vec<Row>) -> anyhow::Result<Vec<Row>
 fn measure_once(
     row: &Row,
     cell: &Cell,
-    repetition: u32,
+    seed: u32,
     method: &Method,
 ) -> Result<Measurement, Interrupted> {
-    let network = cell.network(repetition.into());
+    let network = cell.network(seed.into());
     let (figures, error, caveats) = match measure(row, &network, cell.measured, method) {
         Ok((figures, caveats)) => (figures, None, caveats),
         Err(error) => {
@@ -257,7 +257,7 @@ fn measure_once(
         label: row.label.clone(),
         mtu: row.mtu,
         what: cell.what.clone(),
-        repetition,
+        repetition: seed,
         figures,
         error,
         caveats,

@@ -352,7 +352,7 @@ impl<'r> Cases<'r> {
         beside
     }
 
-    /// The port here that accepted a connection, if one did.
+    /// What a connection is of; of one that was opened by an unknown program, nothing.
     fn service_of(&self, index: usize) -> Option<OfService> {
         let track = &self.tracks[index];
         let place = self.services.place(track.key);

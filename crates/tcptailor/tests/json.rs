@@ -232,7 +232,7 @@ fn status() -> Option<Value> {
 #[test]
 fn each_field_is_listed_and_each_listed_field_is_printed() {
     let mut page = Page::read();
-    check_diagnose(&mut page);
+    check_recordings(&mut page, "diagnose", &RECORDINGS);
     check_bench_and_run(&mut page);
     check_predict_and_fit(&mut page);
     if let Some(status) = status() {
@@ -267,15 +267,13 @@ fn each_field_is_listed_and_each_listed_field_is_printed() {
     );
 }
 
-fn check_diagnose(page: &mut Page) {
+/// Checks what a command says of recordings.
+fn check_recordings(page: &mut Page, command: &str, names: &[&str]) {
     let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/recordings");
-    for name in RECORDINGS {
+    for name in names {
         let file = recordings.join(name).display().to_string();
-        page.check(
-            "diagnose",
-            &["tcptailor diagnose"],
-            &document(&["diagnose", &file]),
-        );
+        let section = format!("tcptailor {command}");
+        page.check(command, &[&section], &document(&[command, &file]));
     }
 }
 
@@ -330,15 +328,7 @@ fn check_predict_and_fit(page: &mut Page) {
     ];
     let predicted = document(&[&path[..], &tries].concat());
     page.check("predict", &["tcptailor predict"], &predicted);
-    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/recordings");
-    for name in PREDICTED {
-        let file = recordings.join(name).display().to_string();
-        page.check(
-            "predict",
-            &["tcptailor predict"],
-            &document(&["predict", &file]),
-        );
-    }
+    check_recordings(page, "predict", &PREDICTED);
     let failed = document(&["predict", "no-such-file.rec"]);
     let error = failed["error"].as_object().expect("an error");
     assert_eq!(

@@ -65,8 +65,8 @@ impl Pieces {
     }
 }
 
-/// Whether what comes a round trip later can be told from what is sent at once: times since sending
-/// and receiving are known to a tick.
+/// Whether a round trip is long enough to tell an answer from what left at the same time: the times
+/// since sending and receiving are known to a kernel tick.
 fn order_shows(timeline: &Timeline) -> bool {
     timeline.min_rtt().is_some_and(|rtt| rtt >= TICK)
 }
