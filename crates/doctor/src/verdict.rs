@@ -74,7 +74,7 @@ pub struct Proposal {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NextLimit {
-    /// In words, such as `window scale: 65535 bytes per round trip`.
+    /// In words, such as `at most 13.1 Mbit/s (window scale: 65535 bytes per round trip)`.
     pub what: String,
     /// The rate that it permits, if known; `rate_bps` in JSON, in bit/s.
     #[cfg_attr(

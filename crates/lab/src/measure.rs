@@ -144,8 +144,8 @@ impl Measure {
         Some(objective.gain(self.value(objective)?, after.value(objective)?))
     }
 
-    /// Its value in words; see [`show_value`]. Payload is that per second, whatever part of the time
-    /// it was in flight: what the program gets.
+    /// Its value in words; see [`show_value`]. Payload is that per second, whatever part of the
+    /// time it was in flight: what the program gets.
     #[must_use]
     pub fn show(&self, objective: Objective) -> String {
         match (self.value(objective), objective) {

@@ -115,9 +115,9 @@ impl Candidate {
         matches!(self.scope, Scope::Socket) && self.live
     }
 
-    /// Adds the same changes for other open connections of the service with the same finding, behind
-    /// the one at `own` of `all`: a program that keeps several has the fault on each of them, and a
-    /// fix of one alone hardly shows.
+    /// Adds the same changes for other open connections of the service with the same finding,
+    /// behind the one at `own` of `all`: a program that keeps several has the fault on each of
+    /// them, and a fix of one alone hardly shows.
     ///
     /// # Errors
     /// Those of the subject.

@@ -17,9 +17,9 @@ use lab::Measure;
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_RTTS: u32 = 2;
 
-/// Results of the `wanted` connections: payload is that of the direction that carried more, as in the
-/// doctor's rows and in predictions. Durations of the program's operations are unknown to the kernel;
-/// payload per time with data in flight replaces them.
+/// Results of the `wanted` connections: payload is that of the direction that carried more, as in
+/// the doctor's rows and in predictions. Durations of the program's operations are unknown to the
+/// kernel; payload per time with data in flight replaces them.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
     let time = recording.ended.since(recording.began);
     let flows = Flows::of(recording, wanted);

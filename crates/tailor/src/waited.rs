@@ -157,43 +157,7 @@ impl Waited {
                     value: gain(share),
                     high: gain(share + error),
                 };
-                let goodput = before.goodput_bps as f64;
-                let is_of_payload =
-                    objective == Objective::Goodput || before.value(objective).is_none();
-                let gains = match is_of_payload {
-                    true => gains.map(|gain| 1.0 - part + part * gain),
-                    false => gains,
-                };
-                // The share is one of all time, and payload per time with data in flight is not.
-                let now = match objective {
-                    Objective::Goodput => Some(goodput),
-                    _ => before.value(objective),
-                };
-                let (before, range) = match now {
-                    // Response times that no program reported.
-                    None => (goodput, gains.map(|gain| gain * goodput)),
-                    Some(now) if objective == Objective::Goodput => {
-                        (now, gains.map(|gain| gain * now))
-                    }
-                    Some(now) => {
-                        let range = Range {
-                            low: now / gains.high,
-                            value: now / gains.value,
-                            high: now / gains.low,
-                        };
-                        (now, range)
-                    }
-                };
-                Prediction {
-                    before: Some(before),
-                    range: Some(range),
-                    gain: Some(gains.value),
-                    goodput_bps: (now.is_none() || objective == Objective::Goodput)
-                        .then_some(range),
-                    response_us: (now.is_some() && objective == Objective::Response)
-                        .then_some(range),
-                    ..Prediction::by(Source::TimeSaved, objective)
-                }
+                saved(gains, part, objective, before)
             }
             Self::Queue {
                 srtt,
@@ -218,12 +182,46 @@ impl Waited {
     }
 }
 
+/// Every operation on `part` of the payload gets so many times as fast.
+fn saved(gains: Range, part: f64, objective: Objective, before: &Measure) -> Prediction {
+    let goodput = before.goodput_bps as f64;
+    let of_payload = gains.map(|gain| 1.0 - part + part * gain);
+    // The share is one of all time, and payload per time with data in flight is not.
+    let now = match objective {
+        Objective::Goodput => None,
+        _ => before.value(objective),
+    };
+    let Some(now) = now else {
+        // For response times that no program reported, too.
+        let range = of_payload.map(|gain| gain * goodput);
+        return Prediction {
+            before: Some(goodput),
+            range: Some(range),
+            gain: Some(of_payload.value),
+            goodput_bps: Some(range),
+            ..Prediction::by(Source::TimeSaved, objective)
+        };
+    };
+    let range = Range {
+        low: now / gains.high,
+        value: now / gains.value,
+        high: now / gains.low,
+    };
+    Prediction {
+        before: Some(now),
+        range: Some(range),
+        gain: Some(gains.value),
+        response_us: (objective == Objective::Response).then_some(range),
+        ..Prediction::by(Source::TimeSaved, objective)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Of all that a program carries.
-    const fn saved(share: f64, error: f64, most: f64) -> Waited {
+    const fn all_saved(share: f64, error: f64, most: f64) -> Waited {
         Waited::Saved {
             share,
             error,
@@ -238,7 +236,7 @@ mod tests {
             goodput_bps: 1_000_000,
             ..Measure::default()
         };
-        let ended = saved(share, error, most).ended(Objective::Response, &before);
+        let ended = all_saved(share, error, most).ended(Objective::Response, &before);
         let range = ended.range.expect("it is known");
         [range.low, range.value, range.high].map(|bps| (bps / 1e4).round() / 100.0)
     }
@@ -263,7 +261,7 @@ mod tests {
             ..Measure::default()
         };
         let (share, error, most) = (0.07, 0.03, 14.0);
-        let ended = saved(share, error, most).ended(Objective::Goodput, &before);
+        let ended = all_saved(share, error, most).ended(Objective::Goodput, &before);
         assert_eq!(ended.before, Some(311_000.0));
         let range = ended.range.expect("it is known");
         assert!(range.contains(334_000.0), "{range:?}");
@@ -297,7 +295,7 @@ mod tests {
             ..Measure::default()
         };
         let (share, error, most) = (0.5, 0.1, f64::INFINITY);
-        let ended = saved(share, error, most).ended(Objective::Transfer, &before);
+        let ended = all_saved(share, error, most).ended(Objective::Transfer, &before);
         let range = ended.range.expect("it is known");
         let shown = [range.low, range.value, range.high].map(|us| (us / 1e3).round());
         assert_eq!(shown, [240.0, 300.0, 360.0]);

@@ -1,32 +1,66 @@
 //! The limit that follows once the present one is gone.
 
-use base::{Limit, Rate, human};
+use base::{Limit, Live, Rate, human};
 
 use super::thresholds::WORTHWHILE_GAIN;
 use crate::timeline::Timeline;
 use crate::verdict::NextLimit;
 use crate::view::View;
 
-/// The smallest of the bounds on the rate that do not belong to `present`.
+/// The smallest of the bounds on the rate that do not belong to `present`, on this connection.
 pub(crate) fn next_limit(view: &View<'_>, present: Limit) -> Option<NextLimit> {
     let mut bounds: Vec<(u64, String)> = Vec::new();
-    if let Some(ceiling) = view.window_ceiling() {
-        let what = format!("window scale: {ceiling} bytes per round trip");
-        bounds.extend(per_round_trip(view, ceiling, what));
-    }
+    bounds.extend(scale_bound(view));
     if present != Limit::PeerWindow {
         bounds.extend(window_bound(view));
     }
     if present != Limit::SendBuffer {
         bounds.extend(send_bound(view));
     }
-    bounds.extend(path_bound(view));
-    let (bits, what) = bounds.into_iter().min_by_key(|(bits, _)| *bits)?;
-    let rate = Rate::from_bits_per_second(bits);
+    smallest(view, bounds)
+}
+
+/// The limit after the receiver's window where a change of that acts as `live` says: connections
+/// that are opened after it agree on a scale of their own, for a buffer that the kernel sizes.
+/// `is_rmem_raised`: up to a new maximum.
+pub(crate) fn next_after_window(
+    view: &View<'_>,
+    live: Live,
+    is_rmem_raised: bool,
+) -> Option<NextLimit> {
+    if live == Live::Now {
+        return next_limit(view, Limit::PeerWindow);
+    }
+    let cap = view.tcp_rmem().map(|[.., most]| most / 2);
+    let window = cap.filter(|_| !is_rmem_raised);
+    let window = window.and_then(|cap| rmem_bound(view, cap));
+    smallest(view, window.into_iter().chain(send_bound(view)).collect())
+}
+
+/// The smallest of these and of what the path delivered.
+fn smallest(view: &View<'_>, bounds: Vec<(u64, String)>) -> Option<NextLimit> {
+    let bound = bounds.into_iter().min_by_key(|(bits, _)| *bits);
+    let seen = path_rate(view).filter(|seen| bound.as_ref().is_none_or(|(bits, _)| seen < bits));
+    let shown = |bits| human::rate(Rate::from_bits_per_second(bits));
+    let (bits, what) = match (seen, bound) {
+        (Some(seen), _) => {
+            let what = format!("at least {}, the highest delivery rate seen", shown(seen));
+            (seen, what)
+        }
+        (None, Some((bits, what))) => (bits, format!("at most {} ({what})", shown(bits))),
+        (None, None) => return None,
+    };
     Some(NextLimit {
-        what: format!("{what}, {}", human::rate(rate)),
-        rate: Some(rate),
+        what,
+        rate: Some(Rate::from_bits_per_second(bits)),
     })
+}
+
+/// The largest window that the receiver can say on this connection.
+fn scale_bound(view: &View<'_>) -> Option<(u64, String)> {
+    let ceiling = view.window_ceiling()?;
+    let what = format!("window scale: {ceiling} bytes per round trip");
+    per_round_trip(view, ceiling, what)
 }
 
 /// The window that the receiver can grow to, or that it offers now where its buffer is fixed.
@@ -38,6 +72,10 @@ fn window_bound(view: &View<'_>) -> Option<(u64, String)> {
     }
     // Half of the memory is payload before the kernel has measured the ratio.
     let cap = (view.tcp_rmem()?[2] / 2).max(offered);
+    rmem_bound(view, cap)
+}
+
+fn rmem_bound(view: &View<'_>, cap: u64) -> Option<(u64, String)> {
     let what = format!("tcp_rmem of the receiver: about {cap} bytes per round trip");
     per_round_trip(view, cap, what)
 }
@@ -55,12 +93,11 @@ fn send_bound(view: &View<'_>) -> Option<(u64, String)> {
 }
 
 /// The best rate that the path delivered, where that is above the present one: a limited flow does
-/// not show what its path could do.
-fn path_bound(view: &View<'_>) -> Option<(u64, String)> {
+/// not show what its path could do, but that it can do this.
+fn path_rate(view: &View<'_>) -> Option<u64> {
     let best = view.sender.and_then(Timeline::best_rate)?.bits_per_second();
     let rate = view.rate()?.bits_per_second();
-    (best as f64 > rate as f64 * WORTHWHILE_GAIN)
-        .then(|| (best, "the highest delivery rate seen".into()))
+    (best as f64 > rate as f64 * WORTHWHILE_GAIN).then_some(best)
 }
 
 fn per_round_trip(view: &View<'_>, bytes: u64, what: String) -> Option<(u64, String)> {

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::held_acks::{self, AckPattern};
-use super::next::next_limit;
+use super::next::{next_after_window, next_limit};
 use super::thresholds::{
     ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
     DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE, MOSTLY_STOPPED,
@@ -312,7 +312,7 @@ pub(crate) fn window_scaling_off(view: &View<'_>) -> Option<Verdict> {
             }),
             "1 at both ends",
         )
-        .next(next_limit(view, base::Limit::PeerWindow))
+        .next(next_after_window(view, Live::Reconnect, false))
         .propose_at_both_ends(view, &sysctl);
     Some(draft.remark(
         "Needs a reconnect: scaling is agreed in the SYN (RFC 7323 section 1.3). If the sysctl is \
@@ -352,7 +352,7 @@ pub(crate) fn tcp_rmem_max_cap(view: &View<'_>) -> Option<Verdict> {
                 "a larger third value",
             )
             .row_if("rcvbuf_locked", locked.map(human::flag), "off")
-            .next(next_limit(view, base::Limit::PeerWindow))
+            .next(next_after_window(view, live, true))
             .propose(
                 view.receiver_side(),
                 Remedy {
@@ -424,7 +424,7 @@ pub(crate) fn rcvbuf_locked(view: &View<'_>) -> Option<Verdict> {
                     .map(|most| format!("windows up to {}", human::count(most, "byte"))),
                 "room for what the path needs",
             )
-            .next(next_limit(view, base::Limit::PeerWindow))
+            .next(next_after_window(view, live, false))
             .propose(
                 view.receiver_side(),
                 Remedy {
@@ -491,7 +491,7 @@ pub(crate) fn rmem_autotuning_off(view: &View<'_>) -> Option<Verdict> {
                 "as large as the path needs",
             )
             .row_if("rcvbuf_locked", locked.map(human::flag), "off")
-            .next(next_limit(view, base::Limit::PeerWindow))
+            .next(next_after_window(view, live, false))
             .propose(
                 view.receiver_side(),
                 Remedy {

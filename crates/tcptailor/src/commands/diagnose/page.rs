@@ -107,7 +107,12 @@ fn head(document: &Document, rows: &[Row<'_>], left_out: usize, asked: &Asked<'_
     let tiles = [
         tile(counts.connections, "connections", Tone::Plain),
         tile(counts.with_finding, "with a finding", Tone::Bad),
-        tile(counts.healthy, "healthy", Tone::Good),
+        tile(
+            counts.peer_window,
+            "limited by the other end's window",
+            Tone::Doubt,
+        ),
+        tile(counts.healthy - counts.peer_window, "healthy", Tone::Good),
         tile(counts.unclear, "unclear", Tone::Doubt),
         tile(counts.idle, "idle", Tone::Muted),
         tile(document.host.len(), "findings of the host", Tone::Bad),

@@ -258,13 +258,17 @@ pub(super) fn summary(document: &Document, left_out: usize) -> String {
     }
     let mut text = String::new();
     if document.findings == 0 && counts.unclear == 0 {
-        text.push_str("Nothing to improve: ");
+        text.push_str(match counts.peer_window {
+            0 => "Nothing to improve: ",
+            _ => "Nothing to improve at this end: ",
+        });
     }
     let connections = human::count(counts.connections as u64, "connection");
     write!(text, "{connections} seen in {watched}").expect("a String grows");
     let said = [
         (counts.with_finding, "with a finding"),
-        (counts.healthy, "healthy"),
+        (counts.peer_window, "limited by the window of the other end"),
+        (counts.healthy - counts.peer_window, "healthy"),
         (counts.unclear, "unclear"),
         (counts.idle, "idle"),
     ];
@@ -279,6 +283,11 @@ pub(super) fn summary(document: &Document, left_out: usize) -> String {
         0 => text.push('.'),
         n => write!(text, "; {} of the host.", human::count(n as u64, "finding"))
             .expect("a String grows"),
+    }
+    if counts.peer_window > 0 {
+        text.push_str(
+            " What keeps the window small shows there: run tcptailor at the other end too.",
+        );
     }
     if left_out > 0 {
         write!(text, " {left_out} not shown (-vv shows all).").expect("a String grows");

@@ -33,8 +33,10 @@ pub(crate) struct Counts {
     pub(crate) connections: usize,
     /// With a finding.
     pub(crate) with_finding: usize,
-    /// Connections with a limit that needs no improvement.
+    /// Connections with a limit that needs no improvement, as far as this end shows.
     pub(crate) healthy: usize,
+    /// Those of them that the window of the other end limits, where the cause can be seen.
+    pub(crate) peer_window: usize,
     /// Connections whose limit could not be determined.
     pub(crate) unclear: usize,
     pub(crate) idle: usize,
@@ -77,7 +79,11 @@ impl Counts {
         let mut counts = Self::default();
         for flow in flows {
             counts.connections += flow.connections;
-            *match Answer::of(flow) {
+            let answer = Answer::of(flow);
+            if answer == Answer::Healthy && answer_id(flow) == "peer-window" {
+                counts.peer_window += flow.connections;
+            }
+            *match answer {
                 Answer::Finding => &mut counts.with_finding,
                 Answer::Healthy => &mut counts.healthy,
                 Answer::Unclear => &mut counts.unclear,

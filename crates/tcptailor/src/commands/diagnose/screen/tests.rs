@@ -242,6 +242,17 @@ fn many_connections_and_none_have_their_summary() {
         ),
         "{text}"
     );
+    let peer_window = VerdictRow {
+        id: "peer-window",
+        finding: false,
+        change: None,
+        ..stall()
+    };
+    let text = shown(vec![flow_row(1, vec![peer_window])], 0);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let expected = "Nothing to improve at this end: 1 connection seen in 5.00 s: 1 limited by the window \
+                    of the other end. What keeps the window small shows there";
+    assert!(words.join(" ").contains(expected), "{text}");
     let text = shown(vec![flow_row(1, Vec::new())], 0);
     assert!(
         !text.contains("Nothing to improve"),
