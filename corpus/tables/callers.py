@@ -41,6 +41,9 @@ audio_output {
   max_clients "0"
 }
 """}
+# Both ends have to be told the same.
+NETPIPE = "NPtcp {} -l 1000 -u 1000 -p 0 -n 1000000"
+NETPIPE_STREAM = "NPtcp {} -s -b 65536 -l 1000000 -u 1000000 -p 0 -n 1000000"
 MPD = (("server", "exec mpd --no-daemon $W/callers-mpd.conf"),
        ("server", "sleep 2; (printf 'update\\n'; sleep 1; printf 'add sine.wav\\nrepeat 1\\nplay\\n'; sleep 1) "
                   "| nc -q 1 127.0.0.1 6600"))
@@ -64,8 +67,8 @@ SOME_BACK = healthy(*SOME_TRAFFIC.accept, *NAGLE.right, also=NAGLE.right)
 SITUATIONS = [
     # What is asked and answered.
     Situation(
-        "caller-netpipe-calls", program="netpipe", rate="100mbit", rtt="20ms", server=server("NPtcp"), settle=1,
-        client=from_client("NPtcp -h $S -l 1000 -u 1000 -p 0 -n 1000000"), warm_up=4,
+        "caller-netpipe-calls", program="netpipe", rate="100mbit", rtt="20ms", server=server(NETPIPE.format("")),
+        settle=1, client=from_client(NETPIPE.format("-h $S")), warm_up=4,
         why="1000 bytes go to and fro", watch=both(5002, SOME_TRAFFIC, SOME_TRAFFIC),
     ),
     Situation(
@@ -131,8 +134,9 @@ SITUATIONS = [
     ),
     # Windows and buffers.
     Situation(
-        "caller-netpipe-buffers", program="netpipe", rate="100mbit", rtt="40ms", server=server("NPtcp -s -b 65536"),
-        settle=1, client=from_client("NPtcp -h $S -s -b 65536 -l 1000000 -u 1000000 -p 0 -n 1000000"), warm_up=6,
+        "caller-netpipe-buffers", program="netpipe", rate="100mbit", rtt="40ms",
+        server=server(NETPIPE_STREAM.format("")), settle=1, client=from_client(NETPIPE_STREAM.format("-h $S")),
+        warm_up=6,
         why="-b sets both buffers to 64 KiB, the BDP is 500 kB: a sender may name either",
         watch=both(5002, fault("sndbuf-locked", "rcvbuf-locked", "peer-window", also=("sndbuf-tiny",)),
                    fault("rcvbuf-locked", "peer-window")),
