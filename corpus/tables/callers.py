@@ -56,7 +56,7 @@ PROXY_ANEW = tuple(("client", "sleep 0.5; while :; do curl -so /dev/null -x http
                     "http://127.0.0.1/page150; done") for _ in range(3))
 WEBSOCKIFY = (*server("websockify 8080 127.0.0.1:5000"),
               *server("socat OPEN:/dev/zero TCP-LISTEN:5000,bind=127.0.0.1,reuseaddr,fork"))
-SSHFS = from_client("sh -c 'mkdir m && sshfs -F ssh_config $S:$W m && exec dd if=m/big of=/dev/null bs=64k'")
+SSHFS = from_client("sh -c 'mkdir m && sshfs -F $W/ssh_config $S:$W m && exec dd if=m/big of=/dev/null bs=64k'")
 LITESTAR = server(f"{PY} litestar 8080 8000000000")
 DOWNLOAD = from_client("curl -sNo /dev/null http://$S:8080/")
 DUMP = (("client", "sleep 0.3; psql -qh $S -U postgres -c 'create table t as select g, "

@@ -188,7 +188,9 @@ pub(crate) fn is_for_control(carried: u64, most: u64) -> bool {
 /// was there.
 #[must_use]
 pub fn rate_of_rows<const ON_HOST: bool>(flows: &[&FlowRow<ON_HOST>]) -> Option<u64> {
-    let known = flows.iter().filter_map(|flow| flow.rate_bps.zip(Some(*flow)));
+    let known = flows
+        .iter()
+        .filter_map(|flow| flow.rate_bps.zip(Some(*flow)));
     let mut spans = Vec::new();
     let (mut sum, mut bits) = (None, 0.0);
     for (rate, flow) in known {

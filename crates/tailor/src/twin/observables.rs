@@ -8,6 +8,7 @@ use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
 use super::arriving::{DensestTrain, arrivals, crest, interval, swing, train};
+use crate::row::is_for_control;
 use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
@@ -34,6 +35,8 @@ pub(super) const SAMPLES_MIN: usize = 10;
 pub(super) const HEADERS_BYTES: f64 = 52.0;
 /// Fewer segments than these in one direction are no answers.
 const ANSWERS_MIN: f64 = 3.0;
+/// A transfer of so many round trips is more than its start.
+const TRANSFER_ROUND_TRIPS: f64 = 20.0;
 /// A sender that TCP or the path limits for this share of the time does not wait for answers.
 const STREAM_SHARE: f64 = 0.95;
 
@@ -162,7 +165,7 @@ impl Observables {
             span,
             here,
             both_ends: main.there.is_some(),
-            connections: pairs.len() - short_connections,
+            connections: carrying(&pairs).filter(|pair| !is_short(pair)).count(),
             short_connections,
             up,
             down,
@@ -231,7 +234,20 @@ impl Observables {
             self.transport_share
                 .is_some_and(|share| share >= STREAM_SHARE)
         };
-        answers * self.span.as_secs_f64() < ANSWERS_MIN || (!is_told && never_waits())
+        let answers = answers * self.span.as_secs_f64();
+        let is_asked_once = || {
+            self.long_transfer().is_some() && answers < ANSWERS_MIN * self.short_connections as f64
+        };
+        answers < ANSWERS_MIN || is_asked_once() || (!is_told && never_waits())
+    }
+
+    /// How long a transfer takes in seconds, one on each connection, where that is much longer than
+    /// its window takes to grow: arithmetic tells more of others.
+    #[must_use]
+    pub fn long_transfer(&self) -> Option<f64> {
+        let time = self.measure.transfer_us? as f64 / 1e6;
+        let is_long = time >= TRANSFER_ROUND_TRIPS * self.min_rtt?;
+        (is_long && self.short_connections > self.connections).then_some(time)
     }
 
     /// Whether all that is sent are messages of less than a segment.
@@ -371,6 +387,21 @@ pub(super) fn pairs(look: &Look, place: Place) -> Vec<Pair<'_>> {
 fn is_short(track: &Track, span: Duration) -> bool {
     let ends = track.samples.first().zip(track.samples.last());
     ends.is_none_or(|(first, last)| last.at.since(first.at) < span.mul_f64(0.6))
+}
+
+/// Those that carry something beside the others, of which a twin has as many: iperf3 has one more,
+/// for control.
+pub(super) fn carrying<'p, 'r>(pairs: &'p [Pair<'r>]) -> impl Iterator<Item = &'p Pair<'r>> {
+    let most = pairs.iter().map(|pair| segments(pair.here)).max();
+    let most = most.unwrap_or(0);
+    pairs
+        .iter()
+        .filter(move |pair| !is_for_control(segments(pair.here), most))
+}
+
+/// Segments with payload, both ways: a request is little beside its answer in bytes alone.
+fn segments(track: &Track) -> u64 {
+    grown(track, |s| s.data_segs_out) + grown(track, |s| s.data_segs_in)
 }
 
 fn moved(track: &Track) -> u64 {

@@ -162,7 +162,7 @@ fn short_connections(seen: &Observables) -> Result<Workload, NoPrediction> {
     let per_s = per_s.unwrap_or(connections);
     let request = bytes(seen.up.bps, per_s);
     let response = bytes(seen.down.bps, per_s);
-    let Some(spent) = seen.response() else {
+    let Some(spent) = seen.response().or_else(|| seen.long_transfer()) else {
         return Err(NoPrediction::Traffic);
     };
     let idle = 1.0 / per_s - spent;
