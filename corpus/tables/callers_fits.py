@@ -4,8 +4,8 @@ Labels were written down before any of them was run, and that an interval that i
 measured.
 """
 
-from .callers import (DOWNLOAD, DUMP, ERL, ERL_SINK, ERL_SOURCE, JAVA, LITESTAR, MINE, MPD, OBJECTS, PROXIED, PROXY,
-                      PROXY_ANEW, PY, RMI, RUBY, SINE, SOME_BACK, WEBSOCKIFY)
+from .callers import (DOWNLOAD, DOWNLOAD_SIX, DUMP, ERL, ERL_SINK, ERL_SOURCE, JAVA, LITESTAR, MINE, MPD, OBJECTS, PROXIED, PROXY,
+                      PROXY_ANEW, PY, RMI, RUBY, RUBY_FILES, SINE, SIX, SOME_BACK, WEBSOCKIFY, litestar_six)
 from .elsewhere import HELD_BACK
 from .foretold import POSTGRES, POSTGRES_SERVER
 from .further import from_client
@@ -71,6 +71,32 @@ TABLE = [
                                      "-ex 'python ask()'"), warm_up=6, look=8,
         why="a debugger reads memory, one packet of its protocol at a time",
         watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    # A second round, after rules had been mended.
+    (kept("server", "python", {"bufferbloat"}, "congestion", 2.5, 60), Situation(
+        "caller-again-fit-six-bloat", program="litestar", rate="8mbit", rtt="40ms", queue="500p", prepare=SIX,
+        server=litestar_six(8_000_000_000), settle=4, client=DOWNLOAD_SIX, warm_up=16, look=8,
+        why="a queue of 0.75 s is filled over IPv6", watch=both(8080, BLOATED, fault("bufferbloat")),
+    )),
+    (kept("server", "python", {"initcwnd-too-small"}, "route.initcwnd", 1.15, 4.5), Situation(
+        "caller-again-fit-six-new", program="litestar", rate="80mbit", rtt="90ms", prepare=SIX,
+        server=litestar_six(150_000), settle=4, client=tuple(
+            ("client", "sleep 0.5; while :; do curl -so /dev/null http://[fd77::2]:8080/; done") for _ in range(3)),
+        warm_up=5, look=8, why="150 kB on new connections over IPv6 take four round trips",
+        watch=both(8080, PAGES, STARTS),
+    )),
+    (kept("server", "iperf3", {"random-loss"}, "congestion", 1.5, 20), Situation(
+        "caller-again-fit-iperf3-loss", program="iperf3", rate="60mbit", rtt="20ms", queue="2bdp",
+        path=("--loss", "0.3%"), server=server("iperf3 -s"), settle=1, client=from_client("iperf3 -c $S -R -t 900"),
+        warm_up=8, look=8, why="three packets of 1000 are lost, beside a connection for control",
+        watch=both(5201, LOSS_SEEN, LOSS),
+    )),
+    (kept("client", "ruby", {"tcp-rmem-max-cap"}, "net.ipv4.tcp_rmem", 1.4, 10), Situation(
+        "caller-again-fit-ruby-rmem", program="ruby", rate="40mbit", rtt="60ms",
+        prepare=(sysctl("client", "net.ipv4.tcp_rmem=4096 32768 65536"),), server=server(f"{PY} litestar 8080 4000000"),
+        settle=4, client=RUBY_FILES, warm_up=6, look=8,
+        why="tcp_rmem[2] is 64 KiB at the client, the BDP is 300 kB; 4 MB on each connection",
+        watch=both(8080, CAPPED_WINDOW, CAPPED_WINDOW),
     )),
 ]
 FITS = {situation.name: label for label, situation in TABLE}

@@ -34,7 +34,7 @@ def opcua_client(host, port, pause="0"):
     asyncio.run(run())
 
 
-def litestar(port, bytes):
+def litestar(port, bytes, host="0.0.0.0"):
     """A page of that many bytes as a stream, or an upload that is counted."""
     import uvicorn
     from litestar import Litestar, Request, get, post
@@ -45,6 +45,7 @@ def litestar(port, bytes):
     async def blocks():
         for _ in range(int(bytes) // len(block)):
             yield block
+        yield block[:int(bytes) % len(block)]
 
     @get("/", sync_to_thread=False)
     def page() -> Stream:
@@ -57,7 +58,7 @@ def litestar(port, bytes):
             count += len(chunk)
         return count
 
-    uvicorn.run(Litestar([page, taken], request_max_body_size=None), host="0.0.0.0", port=int(port),
+    uvicorn.run(Litestar([page, taken], request_max_body_size=None), host=host, port=int(port),
                 log_level="error")
 
 
