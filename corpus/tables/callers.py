@@ -64,9 +64,10 @@ DUMP = (("client", "sleep 0.3; psql -qh $S -U postgres -c 'create table t as sel
                    "pg_dump -h $S -U postgres postgres | pv -qL 400k > /dev/null"),)
 SOME_BACK = healthy(*SOME_TRAFFIC.accept, *NAGLE.right, also=NAGLE.right)
 
-# The path carries IPv6 as well, whose routes name no congestion control.
-SIX = tuple((end, "sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lab0.disable_ipv6=0 "
-             f"net.ipv4.tcp_congestion_control=cubic && ip addr add {address}/64 dev lab0 nodad")
+# The path carries IPv6 as well.
+SIX = tuple((end, "sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lab0.disable_ipv6=0 && "
+             f"ip addr add {address}/64 dev lab0 nodad && ip -6 route change fd77::/64 dev lab0 proto kernel "
+             "metric 256 congctl cubic")
             for end, address in (("client", "fd77::1"), ("server", "fd77::2")))
 
 
@@ -114,7 +115,8 @@ SITUATIONS = [
     ),
     Situation(
         "caller-opcua-reads", program="asyncua", rate="100mbit", rtt="30ms",
-        server=server(f"{PY} opcua-server 4840 200"), settle=8, client=from_client(f"{PY} opcua-client $S 4840"), warm_up=6,
+        server=server(f"{PY} opcua-server 4840 200"), settle=8,
+        client=from_client(f"{PY} opcua-client $S 4840"), warm_up=6,
         why="a value of 200 bytes is read, one by one", watch=both(4840, BY_ROUND_TRIPS, SOME_TRAFFIC),
     ),
     Situation(
@@ -253,7 +255,8 @@ SITUATIONS = [
     Situation(
         "caller-again-sshfs-write", program="sshfs", rate="10mbit", rtt="40ms", prepare=SSHD,
         server=server("/usr/sbin/sshd -D -f $W/sshd_config"), settle=1,
-        client=from_client("sh -c 'mkdir m && sshfs -F $W/ssh_config $S:$W m && exec dd if=/dev/zero of=m/up bs=64k'"),
+        client=from_client("sh -c 'mkdir m && sshfs -F $W/ssh_config $S:$W m && "
+                           "exec dd if=/dev/zero of=m/up bs=64k'"),
         warm_up=7, look=7, why="SFTP writes several blocks at a time, which is more than the BDP of 50 kB",
         watch=both(2222, FULL, TAKES),
     ),

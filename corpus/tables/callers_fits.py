@@ -4,8 +4,9 @@ Labels were written down before any of them was run, and that an interval that i
 measured.
 """
 
-from .callers import (DOWNLOAD, DOWNLOAD_SIX, DUMP, ERL, ERL_SINK, ERL_SOURCE, JAVA, LITESTAR, MINE, MPD, OBJECTS, PROXIED, PROXY,
-                      PROXY_ANEW, PY, RMI, RUBY, RUBY_FILES, SINE, SIX, SOME_BACK, WEBSOCKIFY, litestar_six)
+from .callers import (DOWNLOAD, DOWNLOAD_SIX, DUMP, ERL, ERL_SINK, ERL_SOURCE, JAVA, LITESTAR, MINE, MPD, OBJECTS,
+                      PROXIED, PROXY, PROXY_ANEW, PY, RMI, RUBY, RUBY_FILES, SINE, SIX, SOME_BACK, WEBSOCKIFY,
+                      litestar_six)
 from .elsewhere import HELD_BACK
 from .foretold import POSTGRES, POSTGRES_SERVER
 from .further import from_client

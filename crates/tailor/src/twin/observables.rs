@@ -20,6 +20,8 @@ const BBR_PACE_SHARE: f64 = 0.9;
 /// Quantile of the packets in flight that is taken as the window of trains.
 const WINDOW_SHARE: f64 = 0.8;
 const WINDOW_FACTOR: f64 = 1.5;
+/// The densest trains are those of the densest 2 % of the time, in which the window may be largest.
+const WINDOW_HIGH_SHARE: f64 = 0.98;
 /// A sender that TCP or the path limits for less than this share of the time is limited by its
 /// program.
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
@@ -90,6 +92,8 @@ pub struct Observables {
     pub interval: Duration,
     /// Segments in flight most of the time when there are many.
     pub window_pkts: Option<f64>,
+    /// The same where there are most, as long as trains are looked at.
+    pub window_high_pkts: Option<f64>,
     /// How densely data arrives at most.
     pub crest: Option<DensestTrain>,
     /// The same over as long a time as trains last.
@@ -160,7 +164,8 @@ impl Observables {
         let is_lossy = losses.share() > 0.0;
         let arrivals = arrivals(&look.close, (sender, receiver), (is_lossy, mss));
         let crest = crest(&arrivals, mss, receiver.is_some());
-        let window_pkts = sender.and_then(window_pkts);
+        let window_at = |share| sender.and_then(|sender| window_pkts(sender, share));
+        let window_pkts = window_at(WINDOW_SHARE);
         Some(Self {
             span,
             here,
@@ -181,6 +186,7 @@ impl Observables {
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
             window_pkts,
+            window_high_pkts: window_at(WINDOW_HIGH_SHARE),
             crest,
             train: crest
                 .zip(window_pkts)
@@ -297,9 +303,17 @@ impl Observables {
             .transport_share
             .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        let is_given = is_program || self.is_pace(crest);
+        let is_given = is_program || self.is_pace(crest) || self.is_of_largest_window(crest)?;
         let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_given;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
+    }
+
+    /// Whether a train is not denser than the largest window makes data that flows evenly: losses
+    /// leave smaller ones most of the time.
+    fn is_of_largest_window(&self, crest: DensestTrain) -> Option<bool> {
+        let bytes = self.window_high_pkts? * self.mss_bytes;
+        let evenly = bytes * 8.0 / self.min_rtt?;
+        Some(self.lost_share > 0.0 && crest.rate() < TRAIN_FACTOR * evenly)
     }
 
     /// Whether trains are as dense as BBR sends them: behind a link it probes with a quarter more
@@ -344,9 +358,9 @@ fn rttvar(track: &Track) -> Option<f64> {
 }
 
 /// See [`Observables::window_pkts`].
-fn window_pkts(sender: &Track) -> Option<f64> {
+fn window_pkts(sender: &Track, share: f64) -> Option<f64> {
     let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
-    percentile(values(sender, in_flight), WINDOW_SHARE)
+    percentile(values(sender, in_flight), share)
 }
 
 fn bbr_pace_bps(sender: &Track) -> Option<f64> {

@@ -121,6 +121,26 @@ fn a_new_connection_has_the_congestion_control_of_its_route() {
     assert_eq!(hosts.client.get("congestion"), Some(&bbr));
 }
 
+/// 35 segments in 20 ms are 20 Mbit/s, however fast the link is.
+#[test]
+fn the_largest_of_windows_that_losses_cut_is_no_link() {
+    let look = look_at("random-loss");
+    let mut seen = Observables::of(&look, place(&look)).expect("connections");
+    (seen.window_pkts, seen.window_high_pkts) = (Some(28.0), Some(35.0));
+    (seen.min_rtt, seen.up.bps, seen.transport_share) = (Some(0.02), 12e6, Some(1.0));
+    let mut check = |bps: f64, is_link: bool| {
+        seen.crest = Some(super::arriving::DensestTrain {
+            bps,
+            time: 0.004,
+            segments: bps / 8.0 * 0.004 / 1448.0,
+            is_plateau: true,
+        });
+        assert_eq!(seen.link_bps().is_some(), is_link, "{bps}");
+    };
+    check(22e6, false);
+    check(50e6, true);
+}
+
 /// Files of some megabytes, each on a connection of its own, are no exchanges of messages.
 #[test]
 fn long_transfers_on_connections_of_their_own_go_one_way() {
@@ -136,6 +156,18 @@ fn long_transfers_on_connections_of_their_own_go_one_way() {
     };
     check(&seen, 4.0, true);
     check(&seen, seen.min_rtt.expect("one") * 5.0, false);
+    // 15 s with a part of the first file and of the last one, of 5 s and 3 MB each.
+    seen.span = std::time::Duration::from_secs(15);
+    (seen.measure.transfer_us, seen.up.bps) = (Some(5_000_000), 1000.0);
+    (seen.down.bps, seen.down.segments_per_s) = (4.8e6, 400.0);
+    seen.up.segments_per_s = 0.3;
+    let pairs = observables::pairs(&look, place(&look));
+    let told = traffic::workload(&seen, &pairs[0]).expect("traffic");
+    assert!(
+        matches!(&told, lab::Workload::ConnectRequestClose { response, .. }
+            if response.0 == 3_000_000),
+        "{told:?}"
+    );
 }
 
 #[test]
