@@ -5,16 +5,17 @@ Each has `SITUATIONS`, and may have `CONFIGS` (files that its programs read) and
 """
 
 from . import (cases, packages, hosts, further, harder, seeming, services, shaped, validation, fresh,
-               unfamiliar, midway, fitting, elsewhere, judged, visitors, guests, users)
+               unfamiliar, midway, fitting, elsewhere, judged, visitors, guests, users, callers)
 from . import production, fitting_anew, strangers, newcomers, latest, latecomers
-from . import drawn, drawn_fifth, drawn_seventh, visitors_fits, guests_fits, users_fits, foretold
+from . import drawn, drawn_fifth, drawn_seventh, visitors_fits, guests_fits, users_fits, foretold, callers_fits
 
 # For `diagnose`.
 DIAGNOSED = (cases, packages, hosts, further, harder, seeming, services, shaped, validation, fresh,
-             unfamiliar, midway, fitting, elsewhere, judged, visitors, guests, users)
+             unfamiliar, midway, fitting, elsewhere, judged, visitors, guests, users, callers)
 # For `fit`.
 FITTED = (fitting, production, fitting_anew, strangers, newcomers, latest, latecomers, drawn, drawn_fifth,
-          drawn_seventh, visitors_fits, guests_fits, users_fits, foretold)
+          drawn_seventh, visitors_fits, guests_fits, users_fits, foretold,
+          callers_fits)
 
 CONFIGS = {name: text for table in dict.fromkeys((*DIAGNOSED, *FITTED))
            for name, text in getattr(table, "CONFIGS", {}).items()}

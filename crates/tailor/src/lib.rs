@@ -37,7 +37,7 @@ pub use measure::{Counters, Others, completed, measure_of};
 pub use observed::{Answered, Observed};
 pub use prediction::{Prediction, Range, Source};
 pub use predictions::{PredictionRow, Predictions, Tries, TwinRow};
-pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, sort_rows};
+pub use row::{ChangeRow, Direction, FlowRow, LimitShare, VerdictRow, rate_of_rows, sort_rows};
 pub use simulated::{Progress, Simulated, SimulatedError, host_name};
 pub use subject::{Applied, Look, Settings, Subject, Undone, Values};
 pub use targets::{End, Ends};

@@ -9,7 +9,7 @@ use std::cmp::{Ordering, Reverse};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base::{KnobValue, Limit, Live, Netns, Rate, Scope, Target};
+use base::{Instant, KnobValue, Limit, Live, Netns, Rate, Scope, Target};
 use doctor::{
     Confidence, Evidence, NextLimit, Place, Proposal, Shares, Side, Timeline, Verdict,
     find_diagnosis,
@@ -65,6 +65,10 @@ pub struct FlowRow<const ON_HOST: bool> {
     pub connections: usize,
     /// Payload per second in that direction, in bit/s.
     pub rate_bps: Option<u64>,
+    /// The time that this is the rate of: rates of connections that came one after the other are
+    /// not those of their sum.
+    #[serde(skip)]
+    pub rate_of: Option<(Instant, Instant)>,
     /// The smallest round-trip time, in microseconds.
     pub min_rtt_us: Option<u64>,
     /// The smoothed round-trip time, in microseconds: the median.
@@ -180,6 +184,43 @@ pub(crate) fn is_for_control(carried: u64, most: u64) -> bool {
     (carried as f64) < most as f64 * CONTROL_SHARE
 }
 
+/// Payload per second of several connections together, in bit/s: over the time in which any of them
+/// was there.
+#[must_use]
+pub fn rate_of_rows<const ON_HOST: bool>(flows: &[&FlowRow<ON_HOST>]) -> Option<u64> {
+    let known = flows
+        .iter()
+        .filter_map(|flow| flow.rate_bps.zip(Some(*flow)));
+    let mut spans = Vec::new();
+    let (mut sum, mut bits) = (None, 0.0);
+    for (rate, flow) in known {
+        sum = Some(sum.unwrap_or(0_u64).saturating_add(rate));
+        let Some((from, to)) = flow.rate_of else {
+            continue;
+        };
+        bits += rate as f64 * to.since(from).as_secs_f64();
+        spans.push((from, to));
+    }
+    let time = joined(spans).as_secs_f64();
+    match time > 0.0 {
+        true => Some((bits / time).round() as u64),
+        false => sum,
+    }
+}
+
+/// How long any of these lasted.
+fn joined(mut spans: Vec<(Instant, Instant)>) -> Duration {
+    spans.sort_unstable();
+    let mut all = Duration::ZERO;
+    let mut until: Option<Instant> = None;
+    for (from, to) in spans {
+        let from = until.map_or(from, |until| from.max(until));
+        all += to.max(from).since(from);
+        until = Some(until.map_or(to, |until| until.max(to)));
+    }
+    all
+}
+
 /// Puts the most important first.
 pub fn sort_rows<const ON_HOST: bool>(flows: &mut [FlowRow<ON_HOST>]) {
     let rates = flows.iter().filter_map(|flow| flow.rate_bps);
@@ -251,6 +292,10 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
             seen_s: timeline.interval().as_secs_f64(),
             connections: case.connections(),
             rate_bps: rate.map(Rate::bits_per_second),
+            rate_of: timeline
+                .first()
+                .zip(timeline.last())
+                .map(|(first, last)| (first.at, last.at)),
             min_rtt_us: timeline.min_rtt().and_then(micros),
             srtt_us: timeline.srtt().and_then(micros),
             limits: match direction {
@@ -262,22 +307,25 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
             options_error: track.options_error.clone(),
         };
         if row.connections > 1 {
-            row.standing_for(case.payload_bytes(), observed.cases().whole())
+            let (began, whole) = (observed.began(), observed.cases().whole());
+            row.standing_for(case.payload_bytes(), (began, began + whole))
         } else {
             row
         }
     }
 
     /// The row of several connections, which moved these bytes while they were watched.
-    fn standing_for(mut self, payload: (u64, u64), seen: Duration) -> Self {
+    fn standing_for(mut self, payload: (u64, u64), seen: (Instant, Instant)) -> Self {
         let (sent, received) = payload;
         self.direction = if received > sent {
             Direction::In
         } else {
             Direction::Out
         };
-        let rate = Rate::of(sent.max(received), seen);
-        self.rate_bps = (!seen.is_zero()).then(|| rate.bits_per_second());
+        let whole = seen.1.since(seen.0);
+        let rate = Rate::of(sent.max(received), whole);
+        self.rate_bps = (!whole.is_zero()).then(|| rate.bits_per_second());
+        self.rate_of = Some(seen);
         self.idle = payload == (0, 0);
         self
     }
@@ -545,6 +593,20 @@ mod tests {
         check("/change/target/pid", json!(4127));
         check("/alternatives/0/side", json!("remote"));
         check("/alternatives/0/target", Value::Null);
+    }
+
+    #[test]
+    fn connections_one_after_the_other_do_not_add_up() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let check = |spans: &[(u64, u64)], joins_ms: u64| {
+            let spans = spans.iter().map(|(from, to)| (at(*from), at(*to)));
+            assert_eq!(joined(spans.collect()), Duration::from_millis(joins_ms));
+        };
+        check(&[], 0);
+        check(&[(0, 3000), (3000, 5000)], 5000);
+        check(&[(3000, 5000), (0, 3000)], 5000);
+        check(&[(0, 3000), (1000, 2000), (2500, 4000)], 4000);
+        check(&[(0, 1000), (4000, 5000)], 2000);
     }
 
     #[test]

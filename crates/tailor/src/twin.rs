@@ -223,7 +223,8 @@ impl Twin {
     pub fn of(look: &Look, place: Place) -> Result<Self, NoPrediction> {
         let seen = Observables::of(look, place).ok_or(NoPrediction::NoConnection)?;
         let pairs = observables::pairs(look, place);
-        let busiest = pairs.iter().max_by_key(|pair| pair.here.samples.len());
+        let carrying = observables::carrying(&pairs);
+        let busiest = carrying.max_by_key(|pair| pair.here.samples.len());
         let main = busiest.ok_or(NoPrediction::NoConnection)?;
         check_enough(&seen)?;
         let workload = traffic::workload(&seen, main)?;

@@ -10,12 +10,13 @@ use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::held_acks::{self, AckPattern};
 use super::next::{next_after_window, next_limit};
 use super::thresholds::{
-    ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, CLOSED_ROUND_TRIPS, CLOSED_SHARE, CLOSED_TIME,
-    DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE, MOSTLY_STOPPED,
-    MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PROBING_STOPPED,
-    PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SLEEPS_SHARE, SPARSE_ACKS_DELAY,
-    SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW,
-    USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
+    ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, BURST_WINDOWS, CLOSED_ROUND_TRIPS, CLOSED_SHARE,
+    CLOSED_TIME, DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE,
+    MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PAUSE_ROUND_TRIPS,
+    PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SLEEPS_SHARE,
+    SPARSE_ACKS_DELAY, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE,
+    UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY,
+    WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -557,7 +558,36 @@ pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
     let per_round_trip = Rate::of(view.window_offered()?, view.min_rtt()?);
     let rate = receiver.receive_rate()?;
     let share = rate.bits_per_second() as f64 / per_round_trip.bits_per_second().max(1) as f64;
-    (share >= WINDOW_PER_RTT_SHARE).then_some(share.min(1.0))
+    match share >= WINDOW_PER_RTT_SHARE {
+        true => Some(share.min(1.0)),
+        false => stopped_in_bursts(receiver, view.window_offered()?, view.min_rtt()?),
+    }
+}
+
+/// The same of a sender that pauses, seen at the receiver: while data comes, a whole window arrives
+/// in each round trip, and each burst is of several, so that it is not just what the sender had.
+fn stopped_in_bursts(receiver: &Timeline, offered: u64, min_rtt: Duration) -> Option<f64> {
+    let quiet = min_rtt.saturating_mul(PAUSE_ROUND_TRIPS) + TICK * 2;
+    let (mut comes, mut arrived, mut bursts) = (Duration::ZERO, 0_u64, 0_u64);
+    let mut pauses = true;
+    let samples: Vec<&FlowSample> = receiver.samples().collect();
+    for pair in samples.windows(2) {
+        let [before, after] = pair else { continue };
+        arrived += after.bytes_received?.checked_sub(before.bytes_received?)?;
+        if after.since_data_received? >= quiet {
+            pauses = true;
+            continue;
+        }
+        comes += after.at.since(before.at);
+        bursts += u64::from(pauses);
+        pauses = false;
+    }
+    let per_burst = arrived.checked_div(bursts)?;
+    let per_round_trip = Rate::of(offered, min_rtt).bits_per_second().max(1) as f64;
+    let share = Rate::of(arrived, comes).bits_per_second() as f64 / per_round_trip;
+    let part = ratio_of_times(comes, receiver.interval())?;
+    let is_filled = share >= WINDOW_PER_RTT_SHARE && per_burst >= BURST_WINDOWS * offered;
+    (is_filled && part >= WINDOW_SHARE).then_some(part * share.min(1.0))
 }
 
 /// The rows that all limits of the window share.
@@ -712,6 +742,46 @@ mod tests {
             reader_delays_acks(&acked_of(4, 4, 30)).is_none(),
             "one or two ACKs are all there are"
         );
+    }
+
+    /// Looks each 10 ms at a receiver 40 ms away: in each second `windows` of 80 kB come, `rate` of
+    /// them in each round trip.
+    fn bursts(windows: u64, rate: u64) -> Timeline {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 40_000).into(),
+            remote: ([10, 0, 0, 2], 80).into(),
+        };
+        let (mut timeline, mut quiet) = (Timeline::new(), 0);
+        for look in 0..500_u64 {
+            let (second, step) = (look / 100, look % 100);
+            let came = (step * rate * 20_000).min(windows * 80_000);
+            quiet = match came < windows * 80_000 {
+                true => 0,
+                false => quiet + 10,
+            };
+            timeline.push(FlowSample {
+                snd_mss_bytes: Some(1448),
+                bytes_received: Some(second * windows * 80_000 + came),
+                since_data_received: Some(Duration::from_millis(quiet)),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_millis(10 * look), key)
+            });
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_window_in_each_round_trip_of_a_burst_stops_a_sender_that_pauses() {
+        let check = |windows, rate, expected: bool| {
+            let timeline = bursts(windows, rate);
+            let share = stopped_in_bursts(&timeline, 80_000, Duration::from_millis(40));
+            assert_eq!(share.is_some(), expected, "{windows} {rate}: {share:?}");
+        };
+        check(12, 1, true);
+        // What the sender had is little more than a window.
+        check(2, 1, false);
+        // It comes at less than a window each round trip.
+        let slower = stopped_in_bursts(&bursts(12, 1), 200_000, Duration::from_millis(40));
+        assert_eq!(slower, None);
     }
 
     /// Samples every 10 ms of a program that reads all there is each 40 ms. 30 segments come in the

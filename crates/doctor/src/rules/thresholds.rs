@@ -138,6 +138,10 @@ pub(crate) const UNSCALED_SHARE: f64 = 0.9;
 /// A window-limited flow moves one window per round trip; from the receiver alone at least this
 /// share of it must arrive.
 pub(crate) const WINDOW_PER_RTT_SHARE: f64 = 0.6;
+/// ... where the sender pauses, in bursts of at least so many windows.
+pub(crate) const BURST_WINDOWS: u64 = 4;
+/// ... which end where nothing comes for so many round trips.
+pub(crate) const PAUSE_ROUND_TRIPS: u32 = 2;
 /// Buffers are raised to at least this many times what they were: the need behind a limit is
 /// unknown.
 pub(crate) const GROWTH: u64 = 4;

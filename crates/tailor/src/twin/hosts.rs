@@ -84,6 +84,10 @@ fn set(settings: &mut Settings, knob: &'static Knob, to: &KnobValue) {
         }
         return;
     }
+    if knob.name == "route.congctl" {
+        // What was seen at the socket came from the route before, or from the sysctl.
+        put(settings, "congestion", to.clone());
+    }
     settings.insert(knob.name, to.clone());
 }
 

@@ -8,6 +8,7 @@ use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
 use super::arriving::{DensestTrain, arrivals, crest, interval, swing, train};
+use crate::row::is_for_control;
 use crate::subject::Look;
 
 /// And where that is so much above the mean that it is not simply the rate of the program.
@@ -19,6 +20,8 @@ const BBR_PACE_SHARE: f64 = 0.9;
 /// Quantile of the packets in flight that is taken as the window of trains.
 const WINDOW_SHARE: f64 = 0.8;
 const WINDOW_FACTOR: f64 = 1.5;
+/// The densest trains are those of the densest 2 % of the time, in which the window may be largest.
+const WINDOW_HIGH_SHARE: f64 = 0.98;
 /// A sender that TCP or the path limits for less than this share of the time is limited by its
 /// program.
 pub(super) const TRANSPORT_SHARE: f64 = 0.4;
@@ -34,6 +37,8 @@ pub(super) const SAMPLES_MIN: usize = 10;
 pub(super) const HEADERS_BYTES: f64 = 52.0;
 /// Fewer segments than these in one direction are no answers.
 const ANSWERS_MIN: f64 = 3.0;
+/// A transfer of so many round trips is more than its start.
+const TRANSFER_ROUND_TRIPS: f64 = 20.0;
 /// A sender that TCP or the path limits for this share of the time does not wait for answers.
 const STREAM_SHARE: f64 = 0.95;
 
@@ -87,6 +92,8 @@ pub struct Observables {
     pub interval: Duration,
     /// Segments in flight most of the time when there are many.
     pub window_pkts: Option<f64>,
+    /// The same where there are most, as long as trains are looked at.
+    pub window_high_pkts: Option<f64>,
     /// How densely data arrives at most.
     pub crest: Option<DensestTrain>,
     /// The same over as long a time as trains last.
@@ -157,12 +164,13 @@ impl Observables {
         let is_lossy = losses.share() > 0.0;
         let arrivals = arrivals(&look.close, (sender, receiver), (is_lossy, mss));
         let crest = crest(&arrivals, mss, receiver.is_some());
-        let window_pkts = sender.and_then(window_pkts);
+        let window_at = |share| sender.and_then(|sender| window_pkts(sender, share));
+        let window_pkts = window_at(WINDOW_SHARE);
         Some(Self {
             span,
             here,
             both_ends: main.there.is_some(),
-            connections: pairs.len() - short_connections,
+            connections: carrying(&pairs).filter(|pair| !is_short(pair)).count(),
             short_connections,
             up,
             down,
@@ -178,6 +186,7 @@ impl Observables {
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
             window_pkts,
+            window_high_pkts: window_at(WINDOW_HIGH_SHARE),
             crest,
             train: crest
                 .zip(window_pkts)
@@ -231,7 +240,20 @@ impl Observables {
             self.transport_share
                 .is_some_and(|share| share >= STREAM_SHARE)
         };
-        answers * self.span.as_secs_f64() < ANSWERS_MIN || (!is_told && never_waits())
+        let answers = answers * self.span.as_secs_f64();
+        let is_asked_once = || {
+            self.long_transfer().is_some() && answers < ANSWERS_MIN * self.short_connections as f64
+        };
+        answers < ANSWERS_MIN || is_asked_once() || (!is_told && never_waits())
+    }
+
+    /// How long a transfer takes in seconds, one on each connection, where that is much longer than
+    /// its window takes to grow: arithmetic tells more of others.
+    #[must_use]
+    pub fn long_transfer(&self) -> Option<f64> {
+        let time = self.measure.transfer_us? as f64 / 1e6;
+        let is_long = time >= TRANSFER_ROUND_TRIPS * self.min_rtt?;
+        (is_long && self.short_connections > self.connections).then_some(time)
     }
 
     /// Whether all that is sent are messages of less than a segment.
@@ -281,9 +303,17 @@ impl Observables {
             .transport_share
             .is_some_and(|share| share < TRANSPORT_SHARE)
             || self.unread_share.is_some_and(|share| share > UNREAD_SHARE);
-        let is_given = is_program || self.is_pace(crest);
+        let is_given = is_program || self.is_pace(crest) || self.is_of_largest_window(crest)?;
         let is_link = self.is_one_way() && is_of_train && is_short && has_pauses && !is_given;
         is_link.then_some(crest.rate() * (1.0 + HEADERS_BYTES / self.mss_bytes))
+    }
+
+    /// Whether a train is not denser than the largest window makes data that flows evenly: losses
+    /// leave smaller ones most of the time.
+    fn is_of_largest_window(&self, crest: DensestTrain) -> Option<bool> {
+        let bytes = self.window_high_pkts? * self.mss_bytes;
+        let evenly = bytes * 8.0 / self.min_rtt?;
+        Some(self.lost_share > 0.0 && crest.rate() < TRAIN_FACTOR * evenly)
     }
 
     /// Whether trains are as dense as BBR sends them: behind a link it probes with a quarter more
@@ -328,9 +358,9 @@ fn rttvar(track: &Track) -> Option<f64> {
 }
 
 /// See [`Observables::window_pkts`].
-fn window_pkts(sender: &Track) -> Option<f64> {
+fn window_pkts(sender: &Track, share: f64) -> Option<f64> {
     let in_flight = |s: &FlowSample| Some(f64::from(s.unacked_pkts?));
-    percentile(values(sender, in_flight), WINDOW_SHARE)
+    percentile(values(sender, in_flight), share)
 }
 
 fn bbr_pace_bps(sender: &Track) -> Option<f64> {
@@ -371,6 +401,21 @@ pub(super) fn pairs(look: &Look, place: Place) -> Vec<Pair<'_>> {
 fn is_short(track: &Track, span: Duration) -> bool {
     let ends = track.samples.first().zip(track.samples.last());
     ends.is_none_or(|(first, last)| last.at.since(first.at) < span.mul_f64(0.6))
+}
+
+/// Those that carry something beside the others, of which a twin has as many: iperf3 has one more,
+/// for control.
+pub(super) fn carrying<'p, 'r>(pairs: &'p [Pair<'r>]) -> impl Iterator<Item = &'p Pair<'r>> {
+    let most = pairs.iter().map(|pair| segments(pair.here)).max();
+    let most = most.unwrap_or(0);
+    pairs
+        .iter()
+        .filter(move |pair| !is_for_control(segments(pair.here), most))
+}
+
+/// Segments with payload, both ways: a request is little beside its answer in bytes alone.
+fn segments(track: &Track) -> u64 {
+    grown(track, |s| s.data_segs_out) + grown(track, |s| s.data_segs_in)
 }
 
 fn moved(track: &Track) -> u64 {

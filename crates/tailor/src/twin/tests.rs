@@ -110,6 +110,67 @@ fn settings_of_both_ends_are_those_that_were_seen() {
 }
 
 #[test]
+fn a_new_connection_has_the_congestion_control_of_its_route() {
+    let mut hosts = twin_of("random-loss").best.hosts;
+    let bbr = KnobValue::Name("bbr".into());
+    hosts.tweak(&Tweak {
+        end: End::Client,
+        knob: base::find_knob("route.congctl").expect("a knob"),
+        to: bbr.clone(),
+    });
+    assert_eq!(hosts.client.get("congestion"), Some(&bbr));
+}
+
+/// 35 segments in 20 ms are 20 Mbit/s, however fast the link is.
+#[test]
+fn the_largest_of_windows_that_losses_cut_is_no_link() {
+    let look = look_at("random-loss");
+    let mut seen = Observables::of(&look, place(&look)).expect("connections");
+    (seen.window_pkts, seen.window_high_pkts) = (Some(28.0), Some(35.0));
+    (seen.min_rtt, seen.up.bps, seen.transport_share) = (Some(0.02), 12e6, Some(1.0));
+    let mut check = |bps: f64, is_link: bool| {
+        seen.crest = Some(super::arriving::DensestTrain {
+            bps,
+            time: 0.004,
+            segments: bps / 8.0 * 0.004 / 1448.0,
+            is_plateau: true,
+        });
+        assert_eq!(seen.link_bps().is_some(), is_link, "{bps}");
+    };
+    check(22e6, false);
+    check(50e6, true);
+}
+
+/// Files of some megabytes, each on a connection of its own, are no exchanges of messages.
+#[test]
+fn long_transfers_on_connections_of_their_own_go_one_way() {
+    let look = look_at("random-loss");
+    let mut seen = Observables::of(&look, place(&look)).expect("connections");
+    (seen.connections, seen.short_connections) = (0, 4);
+    seen.down.segments_per_s = 8.0 / seen.span.as_secs_f64();
+    seen.transport_share = None;
+    let check = |seen: &Observables, seconds: f64, expected: bool| {
+        let mut seen = seen.clone();
+        seen.measure.transfer_us = Some((seconds * 1e6) as u64);
+        assert_eq!(seen.is_one_way(), expected, "{seconds}");
+    };
+    check(&seen, 4.0, true);
+    check(&seen, seen.min_rtt.expect("one") * 5.0, false);
+    // 15 s with a part of the first file and of the last one, of 5 s and 3 MB each.
+    seen.span = std::time::Duration::from_secs(15);
+    (seen.measure.transfer_us, seen.up.bps) = (Some(5_000_000), 1000.0);
+    (seen.down.bps, seen.down.segments_per_s) = (4.8e6, 400.0);
+    seen.up.segments_per_s = 0.3;
+    let pairs = observables::pairs(&look, place(&look));
+    let told = traffic::workload(&seen, &pairs[0]).expect("traffic");
+    assert!(
+        matches!(&told, lab::Workload::ConnectRequestClose { response, .. }
+            if response.0 == 3_000_000),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn traffic_is_told_by_what_the_connections_show() {
     let check = |fault: &str, expected: &str| {
         let look = look_at(fault);
@@ -132,6 +193,28 @@ fn traffic_is_told_by_what_the_connections_show() {
     check("rcvbuf", "Bulk { direction: Up, flows: 1");
     check("app-limited", "Paced { rate: Rate(");
     check("slow-reader", "SlowReader {");
+}
+
+/// iperf3 has a connection for control beside the one that is limited.
+#[test]
+fn a_connection_for_control_is_no_second_flow() {
+    let mut look = look_at("random-loss");
+    let mut control = look.here.flows[0].clone();
+    control.key.local.set_port(control.key.local.port() + 1);
+    let quiet = |sample: Arc<FlowSample>| {
+        Arc::new(FlowSample {
+            bytes_acked: Some(200),
+            bytes_received: Some(100),
+            data_segs_out: Some(3),
+            data_segs_in: Some(3),
+            retrans_total_pkts: Some(0),
+            ..(*sample).clone()
+        })
+    };
+    control.samples = control.samples.iter().map(quiet).collect();
+    look.here.flows.push(control);
+    let seen = Observables::of(&look, place(&look)).expect("connections");
+    assert_eq!(seen.connections, 1);
 }
 
 /// What the receiver of a stream sends back, such as the window updates of SSH and HTTP/2, answers

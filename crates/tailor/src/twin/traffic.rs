@@ -157,12 +157,14 @@ fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
 
 /// A connection for each exchange.
 fn short_connections(seen: &Observables) -> Result<Workload, NoPrediction> {
-    let connections = seen.short_connections as f64 / seen.span.as_secs_f64();
+    // Of long transfers the look has a part of the first one and of the last one.
+    let parts = seen.long_transfer().unwrap_or(0.0);
+    let connections = seen.short_connections as f64 / (seen.span.as_secs_f64() + parts);
     let per_s = seen.measure.operations_per_s.filter(|count| *count > 0.0);
     let per_s = per_s.unwrap_or(connections);
     let request = bytes(seen.up.bps, per_s);
     let response = bytes(seen.down.bps, per_s);
-    let Some(spent) = seen.response() else {
+    let Some(spent) = seen.response().or_else(|| seen.long_transfer()) else {
         return Err(NoPrediction::Traffic);
     };
     let idle = 1.0 / per_s - spent;

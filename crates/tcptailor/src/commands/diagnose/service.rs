@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use base::Netns;
 use doctor::Place;
 use serde::Serialize;
+use tailor::rate_of_rows;
 
 use super::document::{Direction, FlowRow, VerdictRow};
 
@@ -21,7 +22,8 @@ pub(crate) struct Service {
     command: Option<String>,
     #[serde(flatten)]
     counts: Counts,
-    /// Payload per second in the direction that carries more, of all connections, in bit/s.
+    /// Payload per second in the direction that carries more, of all connections, in bit/s, over
+    /// the time in which any of them was there.
     rate_bps: u64,
     /// Main answers, each with the number of its connections; `idle` and `unknown` are answers too.
     answers: BTreeMap<&'static str, usize>,
@@ -135,7 +137,7 @@ pub(crate) fn services(flows: &[FlowRow]) -> Vec<Service> {
             remote,
             command: first.command.clone(),
             counts: Counts::of(flows.iter().copied()),
-            rate_bps: rate_bps(flows).unwrap_or(0),
+            rate_bps: rate_of_rows(flows).unwrap_or(0),
             answers,
         }
     };
@@ -200,7 +202,7 @@ impl<'d> Row<'d> {
 
     /// Payload per second of all of them, in bit/s.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
-        rate_bps(&self.flows)
+        rate_of_rows(&self.flows)
     }
 
     /// The smallest round-trip time of all, in microseconds.
@@ -237,11 +239,6 @@ impl<'d> Row<'d> {
         targets.dedup();
         targets.len().saturating_sub(1)
     }
-}
-
-fn rate_bps(flows: &[&FlowRow]) -> Option<u64> {
-    let known = flows.iter().filter_map(|flow| flow.rate_bps);
-    known.reduce(u64::saturating_add)
 }
 
 /// Groups items with equal keys; groups and their members stay in order of arrival.

@@ -120,6 +120,7 @@ impl Seen {
             seen_s: 5.0,
             connections: 1,
             rate_bps: Some(self.rate_bps),
+            rate_of: None,
             min_rtt_us: Some(200),
             srtt_us: Some(300),
             limits: vec![LimitShare {

@@ -91,6 +91,7 @@ fn flow(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         seen_s: 4.987_654,
         connections: 1,
         rate_bps: Some(18_712),
+        rate_of: None,
         min_rtt_us: Some(417),
         srtt_us: Some(611),
         limits: vec![LimitShare {

@@ -22,6 +22,7 @@ fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
         seen_s: 5.0,
         connections: 1,
         rate_bps: Some(18_700),
+        rate_of: None,
         min_rtt_us: Some(400),
         srtt_us: None,
         limits: Vec::new(),
