@@ -203,6 +203,16 @@ impl Scoreboard {
         self.packets_out += packets;
     }
 
+    /// Acknowledged bytes of the first packet in flight: one of a single segment stays in memory as
+    /// it is until all of it is acknowledged, or it is retransmitted (Linux `tcp_clean_rtx_queue`).
+    #[inline]
+    pub(super) fn kept_bytes(&self) -> u32 {
+        match self.flight.as_ref() {
+            Some(flight) if flight.cut.0 == self.una() => (flight.cut.0 - flight.cut.1) as u32,
+            _ => 0,
+        }
+    }
+
     /// `start..end` was retransmitted. Returns its packets.
     pub(super) fn retransmit(&mut self, (start, end): (u64, u64), how: &Retransmission) -> u32 {
         let Retransmission {
@@ -223,6 +233,9 @@ impl Scoreboard {
         let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
+        if flight.cut.0 == start {
+            flight.cut = (0, 0);
+        }
         let sent = flight.leaves_again_at(now, start, state.delivered);
         for (&start, record) in flight.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_retransmitted);
@@ -464,6 +477,14 @@ impl Scoreboard {
         {
             flight.to_retransmit.remove(&start);
         }
+    }
+
+    /// A packet begins at `offset`; what is left of the one before has segments of `segment` bytes.
+    pub(super) fn part(&mut self, offset: u64, segment: u32) {
+        if let Some(before) = self.cut(offset) {
+            self.recount(before, segment);
+        }
+        self.count_records();
     }
 
     /// Cuts the record that `offset` lies inside; returns where that begins, if there is one.

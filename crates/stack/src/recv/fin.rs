@@ -34,6 +34,7 @@ impl Receiver {
             && fin < end
         {
             self.fin = Mark::NONE;
+            self.buffer.hold_fin(false);
             self.extend_duplicate(fin, fin + 1);
             self.acks.set_urgent();
         }
@@ -83,6 +84,20 @@ impl Receiver {
             self.acks.on_fin();
         }
         is_reached
+    }
+
+    /// The FIN is in order: the data in front of it takes it in, if some waits to be read (Linux
+    /// `tcp_try_coalesce`); else its packet stays.
+    #[cold]
+    pub(super) fn charge_fin(&mut self) {
+        self.buffer.hold_fin(self.queue.unread() == 0);
+    }
+
+    /// The same for a FIN behind a gap.
+    #[cold]
+    pub(super) fn charge_early_fin(&mut self, fin: u64) {
+        let is_alone = self.queue.range_around(fin - 1).is_none();
+        self.buffer.hold_fin(is_alone);
     }
 
     /// Offset of a FIN that arrived before all data below it.

@@ -351,6 +351,9 @@ impl Receiver {
             self.close_gap();
         }
         let fin = self.reach_fin(blocks_before_fin);
+        if fin {
+            self.charge_fin();
+        }
         self.is_predicting |= self.may_predict();
         if fin && fin_waits && !data.fin {
             self.acks.set_urgent();
@@ -489,6 +492,9 @@ impl Receiver {
             }
             self.note_fin(end);
             self.is_fin_latest = self.fin == Mark::at(end);
+            if self.is_fin_latest && data.payload.is_empty() && !is_here {
+                self.charge_early_fin(end);
+            }
         }
         DataOutcome {
             accepted: true,

@@ -161,6 +161,7 @@ impl Connection {
         };
         let payload = self.recv.read(now, max, &env);
         if payload.is_empty() {
+            self.report_memory(shared);
             return self.read_nothing();
         }
         self.recv.give_memory(&mut shared.spare_queue);
