@@ -9,6 +9,7 @@
 
 mod flight;
 mod outstanding;
+mod parts;
 mod record;
 mod undo;
 
@@ -201,16 +202,6 @@ impl Scoreboard {
         flight.outstanding.push(start, record);
         flight.remember(sent, start, end);
         self.packets_out += packets;
-    }
-
-    /// Acknowledged bytes of the first packet in flight: one of a single segment stays in memory as
-    /// it is until all of it is acknowledged, or it is retransmitted (Linux `tcp_clean_rtx_queue`).
-    #[inline]
-    pub(super) fn kept_bytes(&self) -> u32 {
-        match self.flight.as_ref() {
-            Some(flight) if flight.cut.0 == self.una() => (flight.cut.0 - flight.cut.1) as u32,
-            _ => 0,
-        }
     }
 
     /// `start..end` was retransmitted. Returns its packets.
@@ -479,14 +470,6 @@ impl Scoreboard {
         }
     }
 
-    /// A packet begins at `offset`; what is left of the one before has segments of `segment` bytes.
-    pub(super) fn part(&mut self, offset: u64, segment: u32) {
-        if let Some(before) = self.cut(offset) {
-            self.recount(before, segment);
-        }
-        self.count_records();
-    }
-
     /// Cuts the record that `offset` lies inside; returns where that begins, if there is one.
     fn cut(&mut self, offset: u64) -> Option<u64> {
         let fin_end = self.fin_end();
@@ -515,30 +498,6 @@ impl Scoreboard {
         flight.outstanding.up_to(offset).insert(offset, tail);
         self.count_records();
         Some(start)
-    }
-
-    /// A retransmission began or stopped inside a record: the rest of it, which begins at `start`,
-    /// counts in segments of what fits now, too (Linux `tcp_fragment`).
-    fn recount(&mut self, start: u64, segment: u32) {
-        let fin_end = self.fin_end();
-        let Some(flight) = self.flight.as_mut() else {
-            return;
-        };
-        let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
-            return;
-        };
-        let before = record.packets;
-        record.segment = segment;
-        record.packets = packets_of(start, record.end, segment, fin_end);
-        let after = record.packets;
-        self.packets_out = self.packets_out + after - before;
-        if record.is_lost {
-            self.lost = self.lost + after - before;
-        }
-        if record.is_retransmitted {
-            self.retransmitted = self.retransmitted + after - before;
-        }
-        self.drop_duplicates(before.saturating_sub(after));
     }
 
     fn fin_end(&self) -> Option<u64> {
