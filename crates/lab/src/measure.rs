@@ -144,10 +144,12 @@ impl Measure {
         Some(objective.gain(self.value(objective)?, after.value(objective)?))
     }
 
-    /// Its value in words; see [`show_value`].
+    /// Its value in words; see [`show_value`]. Payload is that per second, whatever part of the time
+    /// it was in flight: what the program gets.
     #[must_use]
     pub fn show(&self, objective: Objective) -> String {
         match (self.value(objective), objective) {
+            (_, Objective::Goodput) => human::bps(self.goodput_bps),
             (Some(value), _) => show_value(objective, value),
             (None, Objective::Rtt) => "round trip unknown".into(),
             (None, Objective::Transfer) => "no transfer".into(),

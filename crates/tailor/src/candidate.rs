@@ -115,21 +115,24 @@ impl Candidate {
         matches!(self.scope, Scope::Socket) && self.live
     }
 
-    /// Adds the same changes for other open connections of the service with the same finding: a
-    /// program that keeps several has the fault on each of them, and a fix of one alone hardly
-    /// shows.
+    /// Adds the same changes for other open connections of the service with the same finding, behind
+    /// the one at `own` of `all`: a program that keeps several has the fault on each of them, and a
+    /// fix of one alone hardly shows.
     ///
     /// # Errors
     /// Those of the subject.
     pub(crate) fn extend_to<S: Subject + ?Sized>(
         &mut self,
-        others: &[Answered<'_, '_>],
+        all: &[Answered<'_, '_>],
+        own: usize,
         subject: &mut S,
     ) -> Result<(), S::Error> {
+        let waited = self.waited;
+        self.waited = waited.map(|waited| waited.among(all, self.place, self.diagnosis));
         if !self.is_of_open_connections() {
             return Ok(());
         }
-        let of_service = others
+        let of_service = all[own + 1..]
             .iter()
             .filter(|other| other.case.place() == self.place);
         for other in of_service {

@@ -126,6 +126,17 @@ pub struct Outcome {
     pub time_needed_s: Option<f64>,
 }
 
+impl Outcome {
+    /// What was compared, of one look.
+    #[must_use]
+    pub fn value(&self, look: &Measure) -> Option<f64> {
+        match self.objective {
+            Objective::Goodput if !self.while_in_flight => Some(look.goodput_bps as f64),
+            objective => look.value(objective),
+        }
+    }
+}
+
 impl Experiment {
     const fn of(objective: Objective, order: Order) -> Self {
         Self {

@@ -17,8 +17,9 @@ use lab::Measure;
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_RTTS: u32 = 2;
 
-/// Results of the `wanted` connections. Durations of the program's operations are unknown to the
-/// kernel; payload per time with data in flight replaces them.
+/// Results of the `wanted` connections: payload is that of the direction that carried more, as in the
+/// doctor's rows and in predictions. Durations of the program's operations are unknown to the kernel;
+/// payload per time with data in flight replaces them.
 pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Measure {
     let time = recording.ended.since(recording.began);
     let flows = Flows::of(recording, wanted);
@@ -32,7 +33,7 @@ pub fn measure_of(recording: &Recording, wanted: impl Fn(&Track) -> bool) -> Mea
     srtts.sort_unstable();
     let measure = Measure {
         duration_s: time.as_secs_f64(),
-        goodput_bps: rate(flows.sent.bytes + flows.received.bytes, time),
+        goodput_bps: rate(main.bytes, time),
         busy_goodput_bps: (!main.time.is_zero()).then(|| rate(main.bytes, main.time)),
         srtt_us: srtts.get(srtts.len() / 2).map(|srtt| micros(*srtt)),
         local_drops_pkts: local_drops(&recording.hosts),

@@ -335,7 +335,7 @@ impl Answered<'_, '_> {
     }
 
     /// Payload that its connections carried while they were watched, both ways.
-    fn carried(&self) -> u64 {
+    pub(crate) fn carried(&self) -> u64 {
         let (sent, received) = self.case.payload_bytes();
         sent.saturating_add(received)
     }

@@ -7,7 +7,7 @@
 //! fill the queue. Several under BBR each find more bandwidth than their share, and keep some whole
 //! packets beside it (`bbr_quantization_budget`).
 
-use doctor::{Objective, Verdict};
+use doctor::{Objective, Place, Verdict};
 use lab::Measure;
 
 use crate::observed::Answered;
@@ -51,6 +51,9 @@ pub(crate) enum Waited {
         error: f64,
         /// How many times better it gets, at most.
         most: f64,
+        /// Share of the service's payload on connections that the change is for: the others carry
+        /// what they carried.
+        part: f64,
     },
     /// All wait in a queue that so many connections fill; both times in seconds.
     Queue {
@@ -79,6 +82,7 @@ impl Waited {
                 share,
                 error: share * SAVED_SLACK + SHARE_SLACK,
                 most: TRANSFER_GAIN_MAX,
+                part: 1.0,
             });
         }
         let draws = (timeline.looks() as f64 / LOOKS_PER_DRAW).max(1.0);
@@ -93,7 +97,37 @@ impl Waited {
             share,
             error: (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK,
             most: (each / min_rtt.max(1e-6)).max(1.0),
+            part: 1.0,
         })
+    }
+
+    /// The same where the change is for one connection of a program with all these, and for those
+    /// of its service with the same diagnosis.
+    pub(crate) fn among(self, all: &[Answered<'_, '_>], place: Place, diagnosis: &str) -> Self {
+        let Self::Saved {
+            share, error, most, ..
+        } = self
+        else {
+            return self;
+        };
+        let carried = |is_counted: &dyn Fn(&Answered<'_, '_>) -> bool| -> u64 {
+            let of_service = all.iter().filter(|one| one.case.place() == place);
+            let counted = of_service.filter(|one| is_counted(one));
+            counted.map(Answered::carried).sum()
+        };
+        let is_alike = |one: &Answered<'_, '_>| {
+            one.comes_and_goes() || one.main().is_some_and(|it| it.diagnosis.id == diagnosis)
+        };
+        let part = match (carried(&is_alike), carried(&|_| true)) {
+            (0, _) | (_, 0) => 1.0,
+            (alike, all) => alike as f64 / all as f64,
+        };
+        Self::Saved {
+            share,
+            error,
+            most,
+            part,
+        }
     }
 
     /// The same where the change is for so many connections at once.
@@ -111,7 +145,12 @@ impl Waited {
     /// Predicted effect of the change on a program that had `before`.
     pub(crate) fn ended(self, objective: Objective, before: &Measure) -> Prediction {
         match self {
-            Self::Saved { share, error, most } => {
+            Self::Saved {
+                share,
+                error,
+                most,
+                part,
+            } => {
                 let gain = |share: f64| (1.0 / (1.0 - share).max(1e-9)).clamp(1.0, most);
                 let gains = Range {
                     low: gain((share - error).max(0.0)),
@@ -119,6 +158,12 @@ impl Waited {
                     high: gain(share + error),
                 };
                 let goodput = before.goodput_bps as f64;
+                let is_of_payload =
+                    objective == Objective::Goodput || before.value(objective).is_none();
+                let gains = match is_of_payload {
+                    true => gains.map(|gain| 1.0 - part + part * gain),
+                    false => gains,
+                };
                 // The share is one of all time, and payload per time with data in flight is not.
                 let now = match objective {
                     Objective::Goodput => Some(goodput),
@@ -177,13 +222,23 @@ impl Waited {
 mod tests {
     use super::*;
 
+    /// Of all that a program carries.
+    const fn saved(share: f64, error: f64, most: f64) -> Waited {
+        Waited::Saved {
+            share,
+            error,
+            most,
+            part: 1.0,
+        }
+    }
+
     fn gains(share: f64, most: f64) -> [f64; 3] {
         let error = 0.1;
         let before = Measure {
             goodput_bps: 1_000_000,
             ..Measure::default()
         };
-        let ended = Waited::Saved { share, error, most }.ended(Objective::Response, &before);
+        let ended = saved(share, error, most).ended(Objective::Response, &before);
         let range = ended.range.expect("it is known");
         [range.low, range.value, range.high].map(|bps| (bps / 1e4).round() / 100.0)
     }
@@ -208,11 +263,31 @@ mod tests {
             ..Measure::default()
         };
         let (share, error, most) = (0.07, 0.03, 14.0);
-        let ended = Waited::Saved { share, error, most }.ended(Objective::Goodput, &before);
+        let ended = saved(share, error, most).ended(Objective::Goodput, &before);
         assert_eq!(ended.before, Some(311_000.0));
         let range = ended.range.expect("it is known");
         assert!(range.contains(334_000.0), "{range:?}");
         assert_eq!(ended.goodput_bps, Some(range));
+    }
+
+    /// One of eight connections stalls, and carries an eightieth of all: nine times as much of that
+    /// is a tenth more of all.
+    #[test]
+    fn other_connections_carry_what_they_carried() {
+        let before = Measure {
+            goodput_bps: 2_650_000,
+            ..Measure::default()
+        };
+        let stalled = Waited::Saved {
+            share: 0.89,
+            error: 0.02,
+            most: 20.0,
+            part: 0.0125,
+        };
+        let ended = stalled.ended(Objective::Goodput, &before);
+        let range = ended.range.expect("it is known");
+        assert!(range.contains(2_910_000.0), "{range:?}");
+        assert!(range.high < 3_100_000.0, "{range:?}");
     }
 
     #[test]
@@ -222,7 +297,7 @@ mod tests {
             ..Measure::default()
         };
         let (share, error, most) = (0.5, 0.1, f64::INFINITY);
-        let ended = Waited::Saved { share, error, most }.ended(Objective::Transfer, &before);
+        let ended = saved(share, error, most).ended(Objective::Transfer, &before);
         let range = ended.range.expect("it is known");
         let shown = [range.low, range.value, range.high].map(|us| (us / 1e3).round());
         assert_eq!(shown, [240.0, 300.0, 360.0]);

@@ -124,14 +124,17 @@ impl Forecast {
     }
 }
 
-/// The changes that the doctor's findings propose, on whichever host; proposals of one scope belong
-/// together.
+/// The changes that the doctor's findings on the first of these connections propose, on whichever
+/// host; proposals of one scope belong together. The others are those that it has beside it.
 #[must_use]
-pub fn what_ifs(answered: &Answered<'_, '_>) -> Vec<WhatIf> {
+pub fn what_ifs(answers: &[Answered<'_, '_>]) -> Vec<WhatIf> {
+    let Some(answered) = answers.first() else {
+        return Vec::new();
+    };
     let findings = answered.report.verdicts.iter();
     let findings = findings.filter(|verdict| verdict.diagnosis.is_finding());
     findings
-        .flat_map(|verdict| of_verdict(answered, verdict))
+        .flat_map(|verdict| of_verdict(answered, answers, verdict))
         .collect()
 }
 
@@ -141,11 +144,17 @@ pub fn proposed(look: &Look, place: Place) -> Vec<WhatIf> {
     look.observed(|observed| {
         let services = Services::of(&look.here);
         let answers = observed.answers(|track| services.place(track.key) == place);
-        answers.first().map_or_else(Vec::new, what_ifs)
+        what_ifs(&answers)
     })
 }
 
-fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
+fn of_verdict(
+    answered: &Answered<'_, '_>,
+    all: &[Answered<'_, '_>],
+    verdict: &Verdict,
+) -> Vec<WhatIf> {
+    let (place, diagnosis) = (answered.case.place(), verdict.diagnosis.id);
+    let waited = Waited::of(answered, verdict).map(|waited| waited.among(all, place, diagnosis));
     let mut found: Vec<WhatIf> = Vec::new();
     for proposal in &verdict.proposals {
         let scope = proposal.knob.scope;
@@ -165,7 +174,7 @@ fn of_verdict(answered: &Answered<'_, '_>, verdict: &Verdict) -> Vec<WhatIf> {
                 risk: proposal.risk,
                 on_new,
                 tweaks: vec![tweak],
-                waited: Waited::of(answered, verdict),
+                waited,
             }),
         }
     }

@@ -41,17 +41,20 @@ impl Flows {
         }
     }
 
-    /// The socket of the ends of a packet, as [`Flows::find`].
+    /// The socket of a packet whose ends are those of the latest.
+    #[inline]
+    pub(super) fn recent(&self, remote: &SocketAddr, local: &SocketAddr) -> Option<u32> {
+        let ((from, to), socket) = self.recent.as_ref()?;
+        (from == remote && to == local).then_some(*socket)
+    }
+
+    /// The socket of the ends of a packet, as [`Flows::find`]; [`Flows::recent`] from then on.
+    #[inline(never)]
     pub(super) fn find_for_packet(
         &mut self,
         ends: &Ends,
         has_ends: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        if let Some((recent, socket)) = &self.recent
-            && recent == ends
-        {
-            return Some(*socket);
-        }
         let socket = self.find(ends, has_ends)?;
         self.recent = Some((*ends, socket));
         Some(socket)

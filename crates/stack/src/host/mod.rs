@@ -226,6 +226,9 @@ impl Host {
 
     /// The slot of the connection that a segment is for.
     fn flow_of_segment(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
+        if let Some(recent) = self.flows.recent(&remote, &local) {
+            return Some(recent);
+        }
         let ends = (remote, local);
         let sockets = &self.sockets;
         let has_ends = |index| sockets.has_ends(index, &ends);
@@ -400,12 +403,18 @@ impl Host {
             let effects = connection.take_effects();
             self.settle_more(now, index, &effects);
         } else if self.unsettled != Some(index) {
-            self.note_deadline();
-            self.unsettled = Some(index);
+            self.settle_later(index);
         }
         if !self.pool_waiters.is_empty() {
             self.wake_pool_waiters();
         }
+    }
+
+    /// The deadline of this connection may have changed: it is noted when another's may.
+    #[inline(never)]
+    fn settle_later(&mut self, index: u32) {
+        self.note_deadline();
+        self.unsettled = Some(index);
     }
 
     /// Notes when the connection has something to do whose deadline may have changed.

@@ -320,9 +320,14 @@ impl Buffer {
     pub(super) fn charged(&self) -> u32 {
         let data = self.in_order.saturating_add(self.out_of_order);
         match self.holds_fin {
-            true => data.saturating_add(self.blocks_of(0, 1).charge),
+            true => data.saturating_add(self.fin_charge()),
             false => data,
         }
+    }
+
+    #[cold]
+    fn fin_charge(&self) -> u32 {
+        self.blocks_of(0, 1).charge
     }
 
     /// The accounting settings.

@@ -135,7 +135,13 @@ impl DelayedAck {
 
     /// Data arrived in order (rule 8.2; Linux `tcp_event_data_recv`). `first_quick`: how many full
     /// segments half the window holds.
-    pub(super) fn on_data(&mut self, now: Instant, segments: u32, first_quick: u32, env: &Env) {
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        segments: u32,
+        first_quick: impl FnOnce() -> u32,
+        env: Env,
+    ) {
         self.is_scheduled = true;
         self.packets = self.packets.saturating_add(segments);
         match self.last_data.replace(now) {
@@ -144,7 +150,7 @@ impl DelayedAck {
                 self.follow_pace(now, before, first_quick, env);
             }
             _ => {
-                self.refill_quick(first_quick, self.settings.acks.quick_max);
+                self.refill_quick(first_quick(), self.settings.acks.quick_max);
                 self.delay_nanos = nanos_of(self.settings.acks.delay);
             }
         }
@@ -162,7 +168,13 @@ impl DelayedAck {
         self.last_data = None;
     }
 
-    fn follow_pace(&mut self, now: Instant, before: Instant, first_quick: u32, env: &Env) {
+    fn follow_pace(
+        &mut self,
+        now: Instant,
+        before: Instant,
+        first_quick: impl FnOnce() -> u32,
+        env: Env,
+    ) {
         let delay_min = nanos_of(self.settings.acks.delay_min);
         let half = delay_min / 2;
         // The common case: closely spaced data, which no longer changes the delay.
@@ -177,7 +189,7 @@ impl DelayedAck {
             nanos_of(env.rto),
         );
         if gap > rto {
-            self.refill_quick(first_quick, self.settings.acks.quick_max);
+            self.refill_quick(first_quick(), self.settings.acks.quick_max);
         } else if self.is_fixed() {
             // A fixed timer does not follow.
         } else if gap <= half {
@@ -244,7 +256,7 @@ impl DelayedAck {
     }
 
     /// Decides about an ACK after a segment (rule 8.3; Linux `__tcp_ack_snd_check`).
-    pub(super) fn decide(&mut self, now: Instant, situation: &Situation, env: &Env) {
+    pub(super) fn decide(&mut self, now: Instant, situation: &Situation, env: Env) {
         if !self.is_scheduled {
             return;
         }
@@ -266,7 +278,7 @@ impl DelayedAck {
         }
     }
 
-    fn compress(&mut self, now: Instant, rule: SackCompression, at: &Situation, env: &Env) {
+    fn compress(&mut self, now: Instant, rule: SackCompression, at: &Situation, env: Env) {
         let compression = self.compression.make();
         if compression.hole != at.next {
             compression.hole = at.next;
@@ -294,7 +306,7 @@ impl DelayedAck {
     }
 
     /// Starts or keeps the timer (rule 8.4; Linux `tcp_send_delayed_ack`).
-    fn start_timer(&mut self, now: Instant, env: &Env) {
+    fn start_timer(&mut self, now: Instant, env: Env) {
         if !self.settings.acks.timer_tick.is_zero() {
             if self.timer.is_none() {
                 let fires = self.coarse_expiry(now);
@@ -371,7 +383,7 @@ impl DelayedAck {
     }
 
     /// The time of [`DelayedAck::wanted`] has come (rule 8.4; Linux `tcp_delack_timer_handler`).
-    pub(super) fn on_timeout(&mut self, now: Instant, env: &Env, counts: &mut AckStats) {
+    pub(super) fn on_timeout(&mut self, now: Instant, env: Env, counts: &mut AckStats) {
         if self.merges_until().is_some_and(|until| until <= now) {
             self.is_now = true;
         }

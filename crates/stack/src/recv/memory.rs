@@ -17,7 +17,8 @@ impl Receiver {
     /// `tcp_data_queue`, `tcp_try_rmem_schedule`).
     pub(super) fn make_room(
         &mut self,
-        data: &DataInput<'_>,
+        start: u64,
+        is_predicted: bool,
         charge: u32,
     ) -> Result<(), DropReason> {
         // If out-of-order data takes all memory, as in a buffer that was made smaller, only the
@@ -30,7 +31,7 @@ impl Receiver {
             // Very small packets cost more memory than they are charged.
             self.collapse(true);
         }
-        let fits = data.is_predicted || self.buffer.fits(charge) || self.prune(data.start, charge);
+        let fits = is_predicted || self.buffer.fits(charge) || self.prune(start, charge);
         // The next byte in order is never dropped while nothing can be read.
         if fits || self.queue.unread() == 0 {
             return Ok(());

@@ -168,8 +168,8 @@ impl Receiver {
     pub(crate) fn handle_data(
         &mut self,
         now: Instant,
-        data: &mut DataInput<'_>,
-        env: &Env,
+        mut data: DataInput<'_>,
+        env: Env,
     ) -> DataOutcome {
         self.last_packet = now;
         self.buffer.set_tight(env.is_tight);
@@ -186,34 +186,53 @@ impl Receiver {
         }
         let received = Received {
             bytes: length,
-            segments: length.div_ceil(data.segment_bytes.max(1)),
+            segments: match data.segment_bytes < length {
+                true => length.div_ceil(data.segment_bytes),
+                false => u32::from(length > 0),
+            },
             start: data.start,
         };
-        let outcome = match self.check(data) {
-            Err(outcome) => outcome,
-            Ok(()) if data.start == self.queue.next() => {
-                self.take_in_order(now, data, &received, env)
+        let is_expected = self.is_expected(&data);
+        let outcome = 'taken: {
+            if !is_expected {
+                // A copy is cut, or what is expected would be written to memory as well.
+                match self.take_unexpected(DataInput { ..data }, received) {
+                    Ok(cut) => data = cut,
+                    Err(outcome) => break 'taken outcome,
+                }
             }
-            Ok(()) => self.take_out_of_order(data, &received),
+            self.take_in_order(now, &mut data, received, env, is_expected)
         };
         self.decide_ack(now, env);
         outcome
     }
 
-    /// Cuts a segment to what is new and inside the window; if nothing is left, an ACK is owed.
+    /// Whether a segment is the next one, inside the window, and no FIN is known.
     #[inline]
-    fn check(&mut self, data: &mut DataInput<'_>) -> Result<(), DataOutcome> {
-        let next = self.next();
+    fn is_expected(&self, data: &DataInput<'_>) -> bool {
         let end = data.start + u64::from(data.payload.len());
-        let is_in_order = data.start == next && end <= self.window.edge();
-        if is_in_order && !data.fin && !self.fin.is_set() {
-            return Ok(());
-        }
-        self.cut(data, next, end)
+        let is_in_order = data.start == self.next() && end <= self.window.edge();
+        is_in_order && !data.fin && !self.fin.is_set()
     }
 
+    /// Cuts a segment to what is new, and keeps or drops it, unless that is in order.
     #[inline(never)]
-    fn cut(&mut self, data: &mut DataInput<'_>, next: u64, end: u64) -> Result<(), DataOutcome> {
+    fn take_unexpected<'a>(
+        &mut self,
+        data: DataInput<'a>,
+        received: Received,
+    ) -> Result<DataInput<'a>, DataOutcome> {
+        let mut data = self.cut(data)?;
+        if data.start == self.queue.next() {
+            return Ok(data);
+        }
+        Err(self.take_out_of_order(&mut data, received))
+    }
+
+    /// Cuts a segment to what is new and inside the window; if nothing is left, an ACK is owed.
+    fn cut<'a>(&mut self, mut data: DataInput<'a>) -> Result<DataInput<'a>, DataOutcome> {
+        let next = self.next();
+        let end = data.start + u64::from(data.payload.len());
         let end_of_stream = self.end_of_stream(data.start.max(next), end);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
@@ -261,7 +280,7 @@ impl Receiver {
         if is_bare_fin && !data.fin {
             self.report_duplicate(end, end + 1);
         }
-        Ok(())
+        Ok(data)
     }
 
     #[inline(never)]
@@ -275,7 +294,7 @@ impl Receiver {
         }
         self.autotune.on_slow_path();
         if matches!(reason, DropReason::OutOfWindow | DropReason::ZeroWindow) {
-            let quick = self.quick_count();
+            let quick = self.window.quick_count();
             self.acks.enter_quick(quick, u32::MAX);
             self.answer_quickly();
         } else if reason == DropReason::BufferFull || !self.buffer.is_truesize() {
@@ -304,39 +323,42 @@ impl Receiver {
         self.trouble.make().duplicates += 1;
         self.report_duplicate(start, end);
         self.autotune.on_slow_path();
-        let quick = self.quick_count();
+        let quick = self.window.quick_count();
         self.acks.enter_quick(quick, u32::MAX);
     }
 
+    /// `is_expected`: no FIN came with the data or before.
     fn take_in_order(
         &mut self,
         now: Instant,
         data: &mut DataInput<'_>,
-        received: &Received,
-        env: &Env,
+        received: Received,
+        env: Env,
+        is_expected: bool,
     ) -> DataOutcome {
+        let may_end = !is_expected;
         let payload_bytes = data.payload.len();
-        let fin_waits = self.early_fin().is_some();
-        let blocks_before_fin = self.blocks_before_fin();
+        let fin_waits = may_end && self.early_fin().is_some();
+        let blocks_before_fin = may_end.then(|| self.blocks_before_fin()).flatten();
         if fin_waits {
             self.cover_fin(data.start, data.start + u64::from(payload_bytes));
         }
-        if data.fin {
+        if may_end && data.fin {
             self.note_fin(data.start + u64::from(payload_bytes));
         }
         let blocks = self.buffer.blocks_of(received.bytes, received.segments);
         if payload_bytes > 0
-            && let Err(reason) = self.make_room(data, blocks.charge)
+            && let Err(reason) = self.make_room(data.start, data.is_predicted, blocks.charge)
         {
             return self.refuse(reason);
         }
-        if payload_bytes == 0 {
+        if may_end && payload_bytes == 0 {
             self.note_room_for_fin(data.start, blocks.charge);
         }
         let had_gap = self.queue.has_gap();
         if payload_bytes > 0 {
-            let facts = Arrived::new(data, received, blocks.charge);
-            let packet = QueuedPacket::new(data, received, blocks);
+            let facts = Arrived::new(data, &received, blocks.charge);
+            let packet = QueuedPacket::new(data, &received, blocks);
             self.queue.append(packet, data.start == received.start);
             self.buffer.set_in_order(self.queue.ready_charge());
             self.on_in_order(now, &facts, env);
@@ -350,11 +372,13 @@ impl Receiver {
         if had_gap && self.fin != Mark::at(self.queue.next()) {
             self.close_gap();
         }
-        let fin = self.reach_fin(blocks_before_fin);
+        let fin = may_end && self.reach_fin(blocks_before_fin);
         if fin {
             self.charge_fin();
         }
-        self.is_predicting |= self.may_predict();
+        if !self.is_predicting {
+            self.is_predicting = self.may_predict();
+        }
         if fin && fin_waits && !data.fin {
             self.acks.set_urgent();
         }
@@ -368,7 +392,7 @@ impl Receiver {
 
     /// Data in order moves the estimates, the delay of ACKs and the window (rule 8.2; Linux
     /// `tcp_event_data_recv`).
-    fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: &Env) {
+    fn on_in_order(&mut self, now: Instant, facts: &Arrived, env: Env) {
         let next = self.queue.next();
         self.measure(facts);
         if self.buffer.is_truesize() {
@@ -380,8 +404,9 @@ impl Receiver {
                 self.autotune.on_echo(echo, rtt, has_unread);
             }
         }
-        let quick = self.quick_count();
-        self.acks.on_data(now, facts.segments, quick, env);
+        let window = &self.window;
+        self.acks
+            .on_data(now, facts.segments, || window.quick_count(), env);
         let (bytes, charge) = (facts.payload_bytes, facts.charge);
         if bytes >= GROWING_BYTES && self.window.grow(bytes, charge, &self.buffer) {
             self.acks.on_window_grown();
@@ -401,7 +426,7 @@ impl Receiver {
         }
     }
 
-    fn tune_by_arrival(&mut self, now: Instant, facts: &Arrived, env: &Env) {
+    fn tune_by_arrival(&mut self, now: Instant, facts: &Arrived, env: Env) {
         if !self.autotune.goes_by_arrival() {
             return;
         }
@@ -432,7 +457,7 @@ impl Receiver {
     }
 
     #[inline(never)]
-    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, received: &Received) -> DataOutcome {
+    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, received: Received) -> DataOutcome {
         if data.wants_quick_acks {
             self.enter_quick(QUICK_AFTER_MARK);
         }
@@ -445,11 +470,13 @@ impl Receiver {
             self.acks.schedule();
         }
         let end = data.start + u64::from(data.payload.len());
-        if !data.payload.is_empty() {
-            self.measure(&Arrived::new(data, received, blocks.charge));
+        let is_bare_fin = data.payload.is_empty();
+        if !is_bare_fin {
+            self.measure(&Arrived::new(data, &received, blocks.charge));
             self.is_predicting = false;
             self.is_fin_latest = false;
-            let duplicate = self.queue.insert(QueuedPacket::new(data, received, blocks));
+            let packet = QueuedPacket::new(data, &received, blocks);
+            let duplicate = self.queue.insert(packet);
             // Linux charges the packet only after the window has grown, and not if it is duplicate.
             let is_kept = duplicate.is_none_or(|it| (it.start, it.end) != (data.start, end));
             let grows = self.has_sack && is_kept;
@@ -481,10 +508,10 @@ impl Receiver {
             self.cover_fin(data.start, end);
         }
         if data.fin {
-            let is_here = data.payload.is_empty() && self.fin == Mark::at(end);
+            let is_here = is_bare_fin && self.fin == Mark::at(end);
             if is_here {
                 self.extend_duplicate(end, end + 1);
-            } else if data.payload.is_empty()
+            } else if is_bare_fin
                 && self.has_sack
                 && self.window.grow(0, blocks.charge, &self.buffer)
             {
@@ -503,7 +530,7 @@ impl Receiver {
         }
     }
 
-    fn decide_ack(&mut self, now: Instant, env: &Env) {
+    fn decide_ack(&mut self, now: Instant, env: Env) {
         let unacknowledged = self.next() - self.window.acknowledged();
         let is_much = self.acks.is_much(unacknowledged, self.window.segment());
         let is_due = is_much
@@ -611,7 +638,7 @@ impl Receiver {
     }
 
     /// The time of [`Receiver::ack_wanted`] has come.
-    pub(crate) fn on_ack_timeout(&mut self, now: Instant, env: &Env) {
+    pub(crate) fn on_ack_timeout(&mut self, now: Instant, env: Env) {
         self.acks.on_timeout(now, env, &mut self.sent_acks);
     }
 
@@ -637,7 +664,7 @@ impl Receiver {
 
     /// Up to `max` ACKs are sent at once (rule 8.7).
     fn enter_quick(&mut self, max: u32) {
-        let quick = self.quick_count();
+        let quick = self.window.quick_count();
         self.acks.enter_quick(quick, max);
     }
 
@@ -667,14 +694,6 @@ impl Receiver {
         if self.window.is_held() {
             self.window.set_held(false);
             self.acks.force();
-        }
-    }
-
-    /// Full segments in half the window (Linux `tcp_incr_quickack`).
-    fn quick_count(&self) -> u32 {
-        match self.window.offered() / (2 * self.window.segment()) {
-            0 => 2,
-            count => count,
         }
     }
 
@@ -721,7 +740,7 @@ impl Arrived {
             charge,
             is_pushed: data.push,
             is_last: data.fin || data.urgent,
-            echo: data.timestamp_echo.zip(data.timestamp_rtt),
+            echo: data.echo,
         }
     }
 }

@@ -4,13 +4,12 @@ use base::Instant;
 use base::settings::LinuxVersion;
 
 use super::Receiver;
-use super::types::Env;
 use crate::packet::Payload;
 
 impl Receiver {
-    /// Takes up to `max` bytes; empty if there are none.
-    pub(crate) fn read(&mut self, now: Instant, max: usize, env: &Env) -> Payload {
-        self.buffer.set_tight(env.is_tight);
+    /// Takes up to `max` bytes; empty if there are none. `is_tight`: the host is short of memory.
+    pub(crate) fn read(&mut self, now: Instant, max: usize, is_tight: bool) -> Payload {
+        self.buffer.set_tight(is_tight);
         let max = u32::try_from(max).unwrap_or(u32::MAX);
         if max == 0 {
             return Payload::default();

@@ -133,16 +133,15 @@ fn segment(payload: &mut Payload, start: u64, push: bool) -> DataInput<'_> {
         is_predicted: false,
         wants_quick_acks: false,
         pushes_acks: false,
-        timestamp_echo: None,
-        timestamp_rtt: None,
+        echo: None,
     }
 }
 
 impl Connection {
     fn data_at(&mut self, micros: u64, start: u64, length: u32, push: bool) -> DataOutcome {
         let mut payload = payload(start, length);
-        let mut segment = segment(&mut payload, start, push);
-        self.receiver.handle_data(at(micros), &mut segment, &ENV)
+        let segment = segment(&mut payload, start, push);
+        self.receiver.handle_data(at(micros), segment, ENV)
     }
 
     /// The next `length` bytes arrive; what is wanted then.
@@ -157,7 +156,7 @@ impl Connection {
         let mut payload = payload(start, length);
         let mut segment = segment(&mut payload, start, true);
         segment.fin = true;
-        self.receiver.handle_data(at(micros), &mut segment, &ENV)
+        self.receiver.handle_data(at(micros), segment, ENV)
     }
 
     fn send_at(&mut self, micros: u64, has_data: bool) -> u32 {
@@ -167,7 +166,7 @@ impl Connection {
     }
 
     fn read_at(&mut self, micros: u64, max: usize) -> Vec<u8> {
-        self.receiver.read(at(micros), max, &ENV).to_vec()
+        self.receiver.read(at(micros), max, false).to_vec()
     }
 
     /// Lets the timers run until `micros`; when ACKs left.
@@ -176,7 +175,7 @@ impl Connection {
         loop {
             match self.receiver.ack_wanted() {
                 AckWanted::At(due) if due <= at(micros) => {
-                    self.receiver.on_ack_timeout(due, &ENV);
+                    self.receiver.on_ack_timeout(due, ENV);
                     assert_eq!(self.receiver.ack_wanted(), AckWanted::Now);
                     self.receiver.offer_window(due);
                     self.receiver.on_segment_sent(due, false);

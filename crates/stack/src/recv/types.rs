@@ -64,10 +64,8 @@ pub(crate) struct DataInput<'a> {
     pub(crate) wants_quick_acks: bool,
     /// It triggered ACKs that waited to be merged, and asks for none itself.
     pub(crate) pushes_acks: bool,
-    /// Our timestamp that it echoes.
-    pub(crate) timestamp_echo: Option<u32>,
-    /// Age of that timestamp.
-    pub(crate) timestamp_rtt: Option<Duration>,
+    /// Our timestamp that it echoes, and the age of that, where both are asked for.
+    pub(crate) echo: Option<(u32, Duration)>,
 }
 
 /// Result of a segment.

@@ -432,6 +432,14 @@ impl Window {
         self.segment
     }
 
+    /// Full segments in half of it, which may be acknowledged at once (Linux `tcp_incr_quickack`).
+    pub(super) fn quick_count(&self) -> u32 {
+        match self.offered / (2 * self.segment) {
+            0 => 2,
+            count => count,
+        }
+    }
+
     pub(super) const fn first(&self) -> u32 {
         self.first
     }

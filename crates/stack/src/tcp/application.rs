@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Connection, State};
 use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
 use crate::packet::Payload;
-use crate::recv::{AckWanted, Env};
+use crate::recv::AckWanted;
 use crate::send::{SegmentSizes, Source, WriteOutcome};
 
 impl Connection {
@@ -155,11 +155,7 @@ impl Connection {
         shared: &mut Shared,
         max: usize,
     ) -> Result<Payload, ReadError> {
-        let env = Env {
-            is_tight: shared.memory.is_tight(),
-            ..self.recv_env()
-        };
-        let payload = self.recv.read(now, max, &env);
+        let payload = self.recv.read(now, max, shared.memory.is_tight());
         if payload.is_empty() {
             self.report_memory(shared);
             return self.read_nothing();

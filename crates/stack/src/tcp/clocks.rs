@@ -144,11 +144,10 @@ impl Connection {
         };
         // A value so old that clocks may have wrapped is always replaced (RFC 7323 section 5.5;
         // Linux `tcp_replace_ts_recent`).
-        let is_newer = self.clocks.recent_at.is_none_or(|at| {
-            now.nanos_since(at) > TIMESTAMP_AGE_MAX_NANOS
-                || self.clocks.recent == 0
-                || timestamps.value.wrapping_sub(self.clocks.recent) as i32 >= 0
-        });
+        let is_newer = self.clocks.goes_on(timestamps.value)
+            || self.clocks.recent == 0
+            || (self.clocks.recent_at)
+                .is_none_or(|at| now.nanos_since(at) > TIMESTAMP_AGE_MAX_NANOS);
         if self.agreed.timestamps && is_newer && start <= self.last_ack_sent as i64 {
             self.clocks.take(now, timestamps.value);
         }

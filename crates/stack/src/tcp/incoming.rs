@@ -14,7 +14,7 @@ use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment};
 use crate::recovery::{AckInput, AckOutcome};
-use crate::recv::{DataInput, DataOutcome, Env};
+use crate::recv::{DataInput, DataOutcome};
 use crate::trace::TraceEvent;
 
 /// A segment with its numbers as offsets.
@@ -25,6 +25,16 @@ pub(super) struct Placed<'a> {
     pub(super) start: i64,
     /// Offset after its last byte, FIN counted.
     pub(super) end: i64,
+}
+
+impl<'a> Placed<'a> {
+    fn new(segment: &'a Segment, start: i64) -> Self {
+        Self {
+            start,
+            end: start + i64::from(segment.sequence_bytes()),
+            segment,
+        }
+    }
 }
 
 /// Result of the checks of a segment.
@@ -63,13 +73,31 @@ impl Connection {
             return;
         }
         let start = self.irs.offset(segment.seq, self.recv.next());
-        let placed = Placed {
-            start,
-            end: start + i64::from(segment.sequence_bytes()),
-            segment,
-        };
+        if self.is_expected(segment, start) {
+            debug_assert_eq!(
+                self.judge(now, shared, &Placed::new(segment, start)),
+                Verdict::Acceptable
+            );
+        } else if !self.passes_checks(now, shared, segment, mark, start) {
+            return;
+        }
+        self.accept_segment(now, shared, segment, mark, start);
+    }
+
+    /// The checks before everything else; whether the segment is to be processed. Otherwise it has
+    /// been answered, if it is to be.
+    #[inline(never)]
+    fn passes_checks(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        segment: &mut Segment,
+        mark: EcnMark,
+        start: i64,
+    ) -> bool {
+        let placed = Placed::new(segment, start);
         match self.judge(now, shared, &placed) {
-            Verdict::Acceptable => self.accept_segment(now, shared, segment, mark, start),
+            Verdict::Acceptable => return true,
             Verdict::Drop => {}
             Verdict::Challenge => {
                 if self.takes_despite_ack(segment, start) {
@@ -86,27 +114,11 @@ impl Connection {
                 self.fail(now, shared, Failure::Refused);
             }
         }
-    }
-
-    /// The checks before everything else, with a shortcut for the common case.
-    fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
-        if self.is_expected(placed) {
-            debug_assert_eq!(
-                self.judge_unexpected(now, shared, placed),
-                Verdict::Acceptable
-            );
-            return Verdict::Acceptable;
-        }
-        self.judge_unexpected(now, shared, placed)
+        false
     }
 
     /// The checks themselves, one by one.
-    fn judge_unexpected(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        placed: &Placed<'_>,
-    ) -> Verdict {
+    fn judge(&mut self, now: Instant, shared: &mut Shared, placed: &Placed<'_>) -> Verdict {
         let flags = placed.segment.flags;
         let is_reset = flags.contains(TcpFlags::RST);
         if matches!(self.state, State::SynReceived(_))
@@ -177,18 +189,17 @@ impl Connection {
         }
     }
 
-    /// Whether this is the common case, which passes all checks (verified in debug builds): the
-    /// next segment of an established connection, within the window, with no other flag, a clock
-    /// that did not go back, and an ACK of data in flight.
+    /// Whether this is the common case, which would pass all checks: the next segment of an
+    /// established connection, within the window, with no other flag, a clock that did not go
+    /// back, and an ACK of data in flight (debug builds compare).
     #[inline]
-    fn is_expected(&self, placed: &Placed<'_>) -> bool {
-        let segment = placed.segment;
+    fn is_expected(&self, segment: &Segment, start: i64) -> bool {
         let next = self.recovery.next();
         let ack = self.iss.offset(segment.ack, next);
         matches!(self.state, State::Established(_))
             && segment.flags.without(TcpFlags::PSH) == TcpFlags::ACK
-            && placed.start == self.recv.next() as i64
-            && placed.end <= self.recv.window_end() as i64
+            && start == self.recv.next() as i64
+            && start + i64::from(segment.payload.len()) <= self.recv.window_end() as i64
             && self.recovery.una() as i64 <= ack
             && ack <= next as i64
             && segment
@@ -549,7 +560,6 @@ impl Connection {
             return;
         }
         self.traffic.on_data_received(now);
-        let echo = segment.options.timestamps.map(|t| t.echo);
         let segment_bytes = match segment.gso_size {
             0 => bytes,
             size => size.into(),
@@ -570,14 +580,13 @@ impl Connection {
         if pushes_acks {
             self.send_ack(now, shared);
         }
-        let env = Env {
-            is_tight: shared.memory.is_tight(),
-            ..self.recv_env()
-        };
+        let env = self.recv_env(shared.memory.is_tight());
         self.recv.take_memory(&mut shared.spare_queue);
+        let echo = segment.options.timestamps.map(|t| t.echo);
+        let echo = echo.filter(|echo| self.recv.measures_echo(*echo));
         let outcome = self.recv.handle_data(
             now,
-            &mut DataInput {
+            DataInput {
                 start,
                 payload: &mut segment.payload,
                 segment_bytes,
@@ -591,12 +600,9 @@ impl Connection {
                 is_predicted: hints.is_predicted,
                 wants_quick_acks: hints.wants_quick_acks,
                 pushes_acks,
-                timestamp_echo: echo,
-                timestamp_rtt: echo
-                    .filter(|echo| self.recv.measures_echo(*echo))
-                    .and_then(|echo| self.echoed_rtt(now, echo)),
+                echo: echo.and_then(|echo| Some((echo, self.echoed_rtt(now, echo)?))),
             },
-            &env,
+            env,
         );
         self.on_data(now, shared, outcome);
     }

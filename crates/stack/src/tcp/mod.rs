@@ -179,12 +179,12 @@ impl Connection {
     }
 
     /// State of the sending half that the receiving half needs.
-    fn recv_env(&self) -> Env {
+    fn recv_env(&self, is_tight: bool) -> Env {
         let rtt = self.recovery.rtt();
         Env {
             srtt_micros: rtt.srtt_micros(),
             rto: rtt.rto(),
-            is_tight: false,
+            is_tight,
         }
     }
 

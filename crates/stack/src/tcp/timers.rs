@@ -63,8 +63,8 @@ impl Connection {
     }
 
     fn on_ack_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let env = self.recv_env();
-        self.recv.on_ack_timeout(now, &env);
+        let env = self.recv_env(false);
+        self.recv.on_ack_timeout(now, env);
         if self.linux().is_some() {
             // Linux sends an ACK and nothing else (`tcp_delack_timer_handler`).
             self.output_ack(now, shared);

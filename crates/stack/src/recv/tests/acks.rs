@@ -172,8 +172,8 @@ fn a16_no_ack_waits_as_long_as_the_least_timeout() {
         ..ENV
     };
     let mut payload = payload(connection.end, 10);
-    let mut data = segment(&mut payload, connection.end, false);
-    connection.receiver.handle_data(at(1001), &mut data, &env);
+    let data = segment(&mut payload, connection.end, false);
+    connection.receiver.handle_data(at(1001), data, env);
     let left = connection.run_until(1_000_000);
     assert!(left[0].since(at(1000)) <= JIFFY * 50, "{left:?}");
 }

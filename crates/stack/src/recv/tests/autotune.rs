@@ -149,9 +149,9 @@ fn fb16_the_rule_of_2006_needs_timestamps() {
                 let mut data = segment(&mut payload, connection.end, false);
                 connection.end += 1448;
                 // The echo is of the time when the round began.
-                data.timestamp_echo = timestamps.then_some(round as u32);
-                data.timestamp_rtt = timestamps.then(|| Duration::from_micros(20_000 + 500 * step));
-                connection.receiver.handle_data(at(micros), &mut data, &ENV);
+                let age = Duration::from_micros(20_000 + 500 * step);
+                data.echo = timestamps.then_some((round as u32, age));
+                connection.receiver.handle_data(at(micros), data, ENV);
                 connection.read_at(micros, usize::MAX);
                 connection.send_at(micros, false);
                 if loss && step == 40 {
@@ -207,9 +207,9 @@ fn sizes(rule: SizeRule, max: u32, timestamps: bool, breaks: bool) -> Vec<(u64, 
             let mut data = segment(&mut payload, connection.end, false);
             connection.end += 1448;
             // It answers an ACK of a round-trip time ago.
-            data.timestamp_echo = timestamps.then_some((micros / 1000) as u32);
-            data.timestamp_rtt = timestamps.then(|| Duration::from_micros(RTT));
-            connection.receiver.handle_data(at(micros), &mut data, &ENV);
+            let sent = (micros / 1000) as u32;
+            data.echo = timestamps.then_some((sent, Duration::from_micros(RTT)));
+            connection.receiver.handle_data(at(micros), data, ENV);
             connection.read_at(micros, usize::MAX);
             connection.send_at(micros, false);
             if breaks && step == segments / 2 {

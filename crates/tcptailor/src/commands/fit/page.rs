@@ -23,9 +23,11 @@ type Quantity = (&'static str, &'static str, fn(&Measure) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 11] = [
     ("goodput", "bit/s", |m| Some(m.goodput_bps as f64)),
-    ("goodput while data waited", "bit/s", |m| {
-        whole(m.busy_goodput_bps)
-    }),
+    (
+        "goodput of a connection with data in flight",
+        "bit/s",
+        |m| whole(m.busy_goodput_bps),
+    ),
     ("operations per second", "", |m| m.operations_per_s),
     ("response, median", "us", |m| {
         whole(m.response_us.map(|r| r.p50))
@@ -189,8 +191,9 @@ const fn unit_of(objective: Objective) -> &'static str {
 }
 
 /// Name of the metric of an experiment.
-const fn name_of(objective: Objective) -> &'static str {
-    match objective {
+const fn name_of(outcome: &Outcome) -> &'static str {
+    match outcome.objective {
+        Objective::Goodput if outcome.while_in_flight => "goodput while data is in flight",
         Objective::Goodput => "goodput",
         Objective::Response => "response time, median",
         Objective::Tail => "response time, p99",
@@ -274,7 +277,7 @@ fn of_tried(
             .map(|why| Part::Note(Tone::Doubt, format!("Why: {why}.")));
         parts.extend(why);
         let runs = experiment.map_or(&[][..], |experiment| &experiment.runs);
-        parts.extend(pictures(outcome.objective, runs));
+        parts.extend(pictures(outcome, runs));
     }
     parts.extend(undo(tried, experiment, is_test));
     parts.push(Part::Table(evidence(tried)));
@@ -326,17 +329,15 @@ fn compared(outcome: &Outcome) -> Table {
     ];
     let row = |(name, number): (&str, Cell)| vec![Cell::text(name), number];
     Table {
-        caption: format!(
-            "Compared by the {}: medians of the runs.",
-            name_of(outcome.objective)
-        ),
+        caption: format!("Compared by the {}: medians of the runs.", name_of(outcome)),
         head: ["", "number"].map(Into::into).into(),
         rows: rows.map(row).into(),
     }
 }
 
 /// How the runs without and with a change differ.
-fn pictures(objective: Objective, runs: &[Run]) -> Vec<Part> {
+fn pictures(outcome: &Outcome, runs: &[Run]) -> Vec<Part> {
+    let objective = outcome.objective;
     let arms = [(Arm::A, "without"), (Arm::B, "with")];
     let lines = arms.map(|(arm, name)| Line {
         name: name.into(),
@@ -346,7 +347,7 @@ fn pictures(objective: Objective, runs: &[Run]) -> Vec<Part> {
             .filter(|(_, run)| run.arm == arm)
             .map(|(number, run)| Spot {
                 x: (number + 1) as f64,
-                y: run.measure.value(objective),
+                y: outcome.value(&run.measure),
                 range: None,
             })
             .collect(),
@@ -354,7 +355,7 @@ fn pictures(objective: Objective, runs: &[Run]) -> Vec<Part> {
     let values = |arm| {
         let of_arm = runs.iter().filter(move |run| run.arm == arm);
         of_arm
-            .filter_map(|run| run.measure.value(objective))
+            .filter_map(|run| outcome.value(&run.measure))
             .collect::<Vec<f64>>()
     };
     let bars = arms
@@ -374,7 +375,7 @@ fn pictures(objective: Objective, runs: &[Run]) -> Vec<Part> {
     if bars.is_empty() {
         return Vec::new();
     }
-    let what = name_of(objective);
+    let what = name_of(outcome);
     let mut parts = vec![
         Part::Lines(Lines {
             title: format!("{what}, run by run"),
@@ -385,7 +386,7 @@ fn pictures(objective: Objective, runs: &[Run]) -> Vec<Part> {
             y: Axis {
                 name: what.into(),
                 unit: unit_of(objective),
-                is_log: are_far_apart(runs.iter().filter_map(|run| run.measure.value(objective))),
+                is_log: are_far_apart(runs.iter().filter_map(|run| outcome.value(&run.measure))),
             },
             lines: lines.into(),
             ..Lines::default()

@@ -49,7 +49,7 @@ fn predicted(recording: &Recording, place: Place, diagnosis: &str) -> Option<For
     });
     let what_if = look.observed(|observed| {
         let answers = observed.answers(is_of);
-        let mut all = answers.first().map(tailor::what_ifs)?.into_iter();
+        let mut all = tailor::what_ifs(&answers).into_iter();
         all.find(|what_if| what_if.diagnosis == Some(diagnosis) && what_if.scope == Scope::Socket)
     })?;
     Some(match Twin::of(&look, place) {
