@@ -93,11 +93,15 @@ impl Receiver {
         self.buffer.hold_fin(self.queue.unread() == 0);
     }
 
-    /// The same for a FIN behind a gap.
+    /// The FIN came at this offset behind a gap; if `is_bare`, without data and for the first time.
     #[cold]
-    pub(super) fn charge_early_fin(&mut self, fin: u64) {
-        let is_alone = self.queue.range_around(fin - 1).is_none();
-        self.buffer.hold_fin(is_alone);
+    pub(super) fn note_early_fin(&mut self, fin: u64, is_bare: bool) {
+        self.note_fin(fin);
+        self.is_fin_latest = self.fin == Mark::at(fin);
+        if self.is_fin_latest && is_bare {
+            let is_alone = self.queue.range_around(fin - 1).is_none();
+            self.buffer.hold_fin(is_alone);
+        }
     }
 
     /// Offset of a FIN that arrived before all data below it.

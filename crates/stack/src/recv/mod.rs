@@ -517,11 +517,7 @@ impl Receiver {
             {
                 self.acks.on_window_grown();
             }
-            self.note_fin(end);
-            self.is_fin_latest = self.fin == Mark::at(end);
-            if self.is_fin_latest && data.payload.is_empty() && !is_here {
-                self.charge_early_fin(end);
-            }
+            self.note_early_fin(end, data.payload.is_empty() && !is_here);
         }
         DataOutcome {
             accepted: true,
