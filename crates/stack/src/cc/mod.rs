@@ -123,6 +123,22 @@ pub struct RateSample {
     pub losses: u32,
 }
 
+/// What a connection knows of its path when a controller begins.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KnownPath {
+    /// When the controller begins.
+    pub now: Instant,
+    /// Payload of a full segment.
+    pub mss: u32,
+    /// Packets delivered so far, the SYN among them.
+    pub delivered_total: u64,
+    /// Smoothed round-trip time, if there was a sample.
+    pub srtt: Option<Duration>,
+    /// Least round-trip time, if there was a sample.
+    pub min_rtt: Option<Duration>,
+}
+
 /// Information from one ACK.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -177,6 +193,9 @@ pub trait CongestionControl: Debug + Send {
 
     /// The connection is established, or this controller takes over from another (Linux `init`).
     fn on_start(&mut self, _window: &mut Window, _now: Instant) {}
+
+    /// Right after [`Self::on_start`]: what the connection knows of its path by then.
+    fn on_path_known(&mut self, _window: &mut Window, _path: &KnownPath) {}
 
     /// After each ACK that delivered something. In recovery it is called too; a controller that
     /// leaves the window to proportional rate reduction looks at [`AckSample::state`] (Linux calls

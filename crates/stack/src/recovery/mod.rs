@@ -30,7 +30,7 @@ use base::settings::{Detection, RtoRule, SocketSettings};
 use base::{CongestionState, Instant, Rate};
 
 use crate::Arc;
-use crate::cc::{CongestionControl, Window};
+use crate::cc::{CongestionControl, KnownPath, Window};
 use crate::progress::{Mark, Progress};
 use crate::rare::Rare;
 use crate::tick::TickClock;
@@ -290,8 +290,21 @@ impl LossRecovery {
             self.window.cwnd = 1;
         }
         self.usage.reset(now, self.settings.congestion.validation);
-        self.cc.on_start(&mut self.window, now);
+        self.start_congestion(now);
         self.update_pacing_rate();
+    }
+
+    /// The congestion control begins.
+    fn start_congestion(&mut self, now: Instant) {
+        self.cc.on_start(&mut self.window, now);
+        let path = KnownPath {
+            now,
+            mss: self.mss,
+            delivered_total: self.rate.delivered(),
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+        };
+        self.cc.on_path_known(&mut self.window, &path);
     }
 
     /// Our SYN was retransmitted: without SACK that Loss ends when more is acknowledged (Linux
@@ -345,8 +358,9 @@ impl LossRecovery {
         self.stays_paced |= is_linux && rate.is_some();
         self.cc = cc;
         self.window.credit = 0;
-        self.cc.on_start(&mut self.window, now);
-        match rate.filter(|_| is_linux) {
+        self.start_congestion(now);
+        let is_paced_by_it = self.cc.pacing_rate().is_some();
+        match rate.filter(|_| is_linux && !is_paced_by_it) {
             Some(rate) => self.pacing_rate = rate,
             None => self.update_pacing_rate(),
         }
@@ -520,6 +534,12 @@ impl LossRecovery {
     /// How far our stream has come.
     pub(crate) const fn progress(&self) -> &Progress {
         self.board.progress()
+    }
+
+    /// Acknowledged bytes that stay in memory.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> u32 {
+        self.board.kept_bytes()
     }
 
     /// First unacknowledged offset.

@@ -9,6 +9,7 @@
 
 mod flight;
 mod outstanding;
+mod parts;
 mod record;
 mod undo;
 
@@ -223,6 +224,9 @@ impl Scoreboard {
         let Some(flight) = self.flight.as_mut() else {
             return packets;
         };
+        if flight.cut.0 == start {
+            flight.cut = (0, 0);
+        }
         let sent = flight.leaves_again_at(now, start, state.delivered);
         for (&start, record) in flight.outstanding.up_to(end).range_mut(start..end) {
             let was = (record.packets, record.is_retransmitted);
@@ -494,30 +498,6 @@ impl Scoreboard {
         flight.outstanding.up_to(offset).insert(offset, tail);
         self.count_records();
         Some(start)
-    }
-
-    /// A retransmission began or stopped inside a record: the rest of it, which begins at `start`,
-    /// counts in segments of what fits now, too (Linux `tcp_fragment`).
-    fn recount(&mut self, start: u64, segment: u32) {
-        let fin_end = self.fin_end();
-        let Some(flight) = self.flight.as_mut() else {
-            return;
-        };
-        let Some(record) = flight.outstanding.up_to(start + 1).get_mut(&start) else {
-            return;
-        };
-        let before = record.packets;
-        record.segment = segment;
-        record.packets = packets_of(start, record.end, segment, fin_end);
-        let after = record.packets;
-        self.packets_out = self.packets_out + after - before;
-        if record.is_lost {
-            self.lost = self.lost + after - before;
-        }
-        if record.is_retransmitted {
-            self.retransmitted = self.retransmitted + after - before;
-        }
-        self.drop_duplicates(before.saturating_sub(after));
     }
 
     fn fin_end(&self) -> Option<u64> {

@@ -183,6 +183,13 @@ impl RttEstimator {
         }
     }
 
+    /// The SYN was acknowledged after so many timeouts, and which of them is not known.
+    pub(super) fn on_unmeasured_handshake(&mut self, rules: &Recovery, timeouts: u32) {
+        let rto = rules.rto_initial.saturating_mul(1 << timeouts.min(30));
+        self.backoff = timeouts;
+        self.rto = self.tick.round_up(rto.min(rules.rto_max));
+    }
+
     /// Rule 11.1.
     fn sample_linux(&mut self, rules: &Recovery, sample: u64, una: u64, next: u64) {
         let rto_min = micros(rules.rto_min);

@@ -160,6 +160,12 @@ impl LossRecovery {
         Probe::NewOr { start, end }
     }
 
+    /// The window does not let the probe from `start` on out: it is cut off its packet all the same
+    /// (Linux `tcp_send_loss_probe`). `segment`: payload of the largest segment that fits now.
+    pub(crate) fn part_probe(&mut self, start: u64, segment: u32) {
+        self.board.part(start, segment);
+    }
+
     /// The probe left: the full timeout begins anew.
     pub(super) fn on_probe_sent(&mut self, now: Instant, is_retransmit: bool) {
         self.probe.is_due = false;
@@ -215,6 +221,29 @@ impl LossRecovery {
                 self.rtt.whole_ticks(rare.paced_until.since(now))
             }
             _ => Duration::ZERO,
+        }
+    }
+
+    /// Nothing is waited for until [`Self::on_late_syn_acked`].
+    pub(crate) fn stop_timer(&mut self) {
+        self.timer = None;
+        self.timer_of_burst = None;
+    }
+
+    /// The SYN in front of all that was sent is acknowledged, after so many timeouts of it; `rtt`:
+    /// a sample of it.
+    pub(crate) fn on_late_syn_acked(&mut self, now: Instant, rtt: Option<Duration>, timeouts: u32) {
+        let rules = &self.settings.recovery;
+        match rtt {
+            Some(rtt) => {
+                self.rtt.on_min_sample(now, rtt, false);
+                self.rtt.on_sample(rules, rtt, 1, 1);
+            }
+            None => self.rtt.on_unmeasured_handshake(rules, timeouts),
+        }
+        // After a timeout there is no tail-loss probe: Linux was in Loss until now.
+        if timeouts > 0 || !self.schedule_probe(now, true) {
+            self.arm_retransmit(now);
         }
     }
 

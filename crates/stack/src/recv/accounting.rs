@@ -42,6 +42,8 @@ pub(super) struct Buffer {
     headers: u8,
     /// The host is short of memory: the buffer does not grow.
     is_tight: bool,
+    /// A FIN that came alone waits to be read.
+    holds_fin: bool,
 }
 
 impl Buffer {
@@ -61,6 +63,7 @@ impl Buffer {
             segment_overhead: 0,
             headers: 0,
             is_tight: false,
+            holds_fin: false,
         };
         buffer.resize();
         buffer.set_lowat();
@@ -214,7 +217,7 @@ impl Buffer {
 
     fn counted(&self) -> u32 {
         if self.is_truesize() {
-            self.in_order.saturating_add(self.out_of_order)
+            self.charged()
         } else {
             self.in_order
         }
@@ -258,6 +261,12 @@ impl Buffer {
 
     pub(super) fn set_in_order(&mut self, charge: u32) {
         self.in_order = charge;
+    }
+
+    /// Whether a FIN without data takes the memory of a packet: until the application has seen the
+    /// end, or data in front of it takes it in.
+    pub(super) fn hold_fin(&mut self, holds: bool) {
+        self.holds_fin = holds && self.is_truesize();
     }
 
     pub(super) const fn set_tight(&mut self, is_tight: bool) {
@@ -308,8 +317,17 @@ impl Buffer {
     }
 
     /// Memory in use, in order and behind gaps.
-    pub(super) const fn charged(&self) -> u32 {
-        self.in_order.saturating_add(self.out_of_order)
+    pub(super) fn charged(&self) -> u32 {
+        let data = self.in_order.saturating_add(self.out_of_order);
+        match self.holds_fin {
+            true => data.saturating_add(self.fin_charge()),
+            false => data,
+        }
+    }
+
+    #[cold]
+    fn fin_charge(&self) -> u32 {
+        self.blocks_of(0, 1).charge
     }
 
     /// The accounting settings.

@@ -34,6 +34,7 @@ impl Receiver {
             && fin < end
         {
             self.fin = Mark::NONE;
+            self.buffer.hold_fin(false);
             self.extend_duplicate(fin, fin + 1);
             self.acks.set_urgent();
         }
@@ -83,6 +84,24 @@ impl Receiver {
             self.acks.on_fin();
         }
         is_reached
+    }
+
+    /// The FIN is in order: the data in front of it takes it in, if some waits to be read (Linux
+    /// `tcp_try_coalesce`); else its packet stays.
+    #[cold]
+    pub(super) fn charge_fin(&mut self) {
+        self.buffer.hold_fin(self.queue.unread() == 0);
+    }
+
+    /// The FIN came at this offset behind a gap; if `is_bare`, without data and for the first time.
+    #[cold]
+    pub(super) fn note_early_fin(&mut self, fin: u64, is_bare: bool) {
+        self.note_fin(fin);
+        self.is_fin_latest = self.fin == Mark::at(fin);
+        if self.is_fin_latest && is_bare {
+            let is_alone = self.queue.range_around(fin - 1).is_none();
+            self.buffer.hold_fin(is_alone);
+        }
     }
 
     /// Offset of a FIN that arrived before all data below it.

@@ -373,6 +373,9 @@ impl Receiver {
             self.close_gap();
         }
         let fin = may_end && self.reach_fin(blocks_before_fin);
+        if fin {
+            self.charge_fin();
+        }
         if !self.is_predicting {
             self.is_predicting = self.may_predict();
         }
@@ -514,8 +517,7 @@ impl Receiver {
             {
                 self.acks.on_window_grown();
             }
-            self.note_fin(end);
-            self.is_fin_latest = self.fin == Mark::at(end);
+            self.note_early_fin(end, data.payload.is_empty() && !is_here);
         }
         DataOutcome {
             accepted: true,

@@ -15,6 +15,9 @@ impl Receiver {
             return Payload::default();
         }
         let Some(mut taken) = self.queue.pop(max) else {
+            if self.is_fin_reached {
+                self.buffer.hold_fin(false);
+            }
             return Payload::default();
         };
         self.on_piece_read(now);

@@ -185,15 +185,10 @@ impl Ledger {
     }
 
     /// All data below `una` is acknowledged: releases it. What is left of a GSO packet counts in
-    /// segments of `segment_bytes`. `start`: where the first packet in memory begins. Returns how
-    /// many bytes of the one that is first now are acknowledged and stay.
-    pub(super) fn release(&mut self, una: u64, mut start: u64, segment_bytes: u32) -> u32 {
-        let mut kept_bytes = 0;
+    /// segments of `segment_bytes`.
+    pub(super) fn release(&mut self, una: u64, segment_bytes: u32) {
         while let Some(front) = self.in_flight.front_mut() {
             if front.end > una {
-                if front.segments == 1 {
-                    kept_bytes = (una - start) as u32;
-                }
                 // What is left of a GSO packet that is partly acknowledged.
                 let left = (front.end - una).div_ceil(u64::from(segment_bytes)) as u32;
                 let left = left.min(front.segments);
@@ -201,7 +196,6 @@ impl Ledger {
                 front.segments = left;
                 break;
             }
-            start = front.end;
             self.in_flight_segments -= front.segments;
             self.in_flight.pop_front();
         }
@@ -210,7 +204,6 @@ impl Ledger {
             shrink_empty(&mut self.unsent);
         }
         self.stream.release(una);
-        kept_bytes
     }
 
     /// Nothing is sent any more: the bytes that were not acknowledged are released, though they

@@ -104,8 +104,7 @@ pub(crate) struct Sender {
     round: Round,
     /// Payload of a full segment when the last one was formed.
     segment_bytes: u32,
-    /// Acknowledged bytes of the first packet in flight: one of a single segment stays as it is
-    /// until all of it is acknowledged, or it is retransmitted (Linux `tcp_clean_rtx_queue`).
+    /// Acknowledged bytes of the first packet in flight, which stay in memory with it.
     kept_bytes: u32,
     /// The tail is held by a cork with nothing in flight.
     is_corked: bool,
@@ -205,16 +204,22 @@ impl Sender {
         self.sends.as_ref().map_or(0, Sends::pending)
     }
 
-    /// Releases this many more acknowledged bytes of data. Returns how many sends of Winsock became
-    /// complete. [`Sender::check_space`] follows when what may be sent is sent.
-    pub(crate) fn on_ack(&mut self, bytes: u64, progress: &Progress, env: &SendMemoryEnv) -> u32 {
+    /// Releases this many more acknowledged bytes of data; `kept` of what is acknowledged by now
+    /// stay in memory. Returns how many sends of Winsock became complete. [`Sender::check_space`]
+    /// follows when what may be sent is sent.
+    pub(crate) fn on_ack(
+        &mut self,
+        (bytes, kept): (u64, u32),
+        progress: &Progress,
+        env: &SendMemoryEnv,
+    ) -> u32 {
         self.size.look_at(env);
+        self.kept_bytes = kept;
         if bytes == 0 {
             return 0;
         }
         let una = progress.data_acked();
-        let start = una - bytes - u64::from(self.kept_bytes);
-        self.kept_bytes = self.ledger.release(una, start, self.segment_bytes);
+        self.ledger.release(una, self.segment_bytes);
         // What `MSG_MORE` held is pushed as ordinary data when an ACK comes.
         self.end_more();
         self.round.was_idle = None;

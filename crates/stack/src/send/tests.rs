@@ -252,7 +252,7 @@ impl Bench {
         self.in_flight.retain(|(end, _)| *end > una);
         self.progress.set_records(self.in_flight.len() as u32);
         let (bytes, env) = (self.progress.data_acked() - before, self.memory_env());
-        self.sender.on_ack(bytes, &self.progress, &env)
+        self.sender.on_ack((bytes, 0), &self.progress, &env)
     }
 
     /// Whether the writer is woken now.

@@ -157,6 +157,7 @@ impl Connection {
     ) -> Result<Payload, ReadError> {
         let payload = self.recv.read(now, max, shared.memory.is_tight());
         if payload.is_empty() {
+            self.report_memory(shared);
             return self.read_nothing();
         }
         self.recv.give_memory(&mut shared.spare_queue);

@@ -60,7 +60,7 @@ impl Connection {
                 // host's then.
                 if matches!(before, State::FinWait2(_)) {
                     self.recv.force_ack();
-                    self.send_ack(now, shared);
+                    self.send_last_ack(now, shared);
                 }
                 self.end(shared);
             }
@@ -152,9 +152,9 @@ impl Connection {
         }
         match self.state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
-            // Linux does not wait with its FIN until the SYN is acknowledged (`tcp_close_state`).
-            State::SynReceived(_) if !self.is_half_open() && self.linux().is_some() => {
-                self.establish(now, shared, None, 0);
+            State::SynReceived(state) if !self.is_half_open() && self.linux().is_some() => {
+                self.close_crossed(now, shared, state);
+                return;
             }
             _ => {}
         }

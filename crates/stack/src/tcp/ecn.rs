@@ -1,9 +1,11 @@
 //! ECN on a connection (RFC 3168): whether it is used, and what is echoed to a sender whose packets
 //! were marked. How our own sending reacts to an echo is loss recovery's.
 
+use base::Instant;
 use base::tcp::TcpFlags;
 
 use super::Connection;
+use crate::host::Shared;
 use crate::packet::{EcnMark, Segment};
 
 /// ECN on this connection.
@@ -14,6 +16,8 @@ pub(super) struct EcnState {
     echoes: bool,
     /// Data came in an ECN-capable packet.
     saw_capable: bool,
+    /// The last segment with data or FIN was new data with our FIN, and ECN-capable.
+    ends_capable: bool,
 }
 
 impl EcnState {
@@ -24,6 +28,12 @@ impl EcnState {
 
     pub(super) const fn is_agreed(&self) -> bool {
         self.is_agreed
+    }
+
+    /// A segment with data or FIN was sent.
+    #[inline]
+    pub(super) const fn on_data_sent(&mut self, is_capable_fin: bool) {
+        self.ends_capable = is_capable_fin;
     }
 
     /// Whether segments carry ECE now.
@@ -62,6 +72,19 @@ impl EcnState {
 }
 
 impl Connection {
+    /// Acknowledges the peer's FIN, the last that it sends. Linux gives TIME-WAIT the ECN field of
+    /// the segment before, where the application has closed both directions (`tcp_time_wait`).
+    #[cold]
+    pub(super) fn send_last_ack(&mut self, now: Instant, shared: &mut Shared) {
+        let is_last = self.recovery.last_sent() == self.traffic.last_sent();
+        let is_capable = self.ecn.ends_capable && is_last && self.linux().is_some();
+        if is_capable && self.socket.is_orphan() {
+            self.send_capable_ack(now, shared);
+        } else {
+            self.send_ack(now, shared);
+        }
+    }
+
     /// The peer has reduced its window, perhaps to one segment: what comes with that, a FIN too, is
     /// acknowledged at once (Linux `tcp_ecn_accept_cwr`).
     #[cold]

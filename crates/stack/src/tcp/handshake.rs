@@ -230,9 +230,12 @@ impl Connection {
             headers: _,
         } = *offer;
         let is_answer = flags.contains(TcpFlags::ACK);
-        let window = match is_answer && !self.socket.is_passive() && self.linux().is_some() {
-            true => self.recv.first_window(mss),
-            false => self.recv.first_window(advmss),
+        let is_crossed = is_answer && !self.socket.is_passive() && self.linux().is_some();
+        let window = match self.state {
+            // It was offered with the FIN.
+            State::FinWait1(_) => self.recv.current_window(),
+            _ if is_crossed => self.recv.first_window(mss),
+            _ => self.recv.first_window(advmss),
         };
         Segment {
             source_port: self.local.port(),
@@ -379,9 +382,15 @@ impl Connection {
             0 => 0,
             _ => self.lost_of(state.since, retransmits, segment),
         };
-        if self.socket.is_passive() && self.linux().is_some() {
-            // By the window of this ACK (`tcp_initialize_rcv_mss`).
-            self.agreed.send_mss = self.mss_for_window(self.window.of_segment(segment));
+        if self.linux().is_some() {
+            // By the window of this ACK (`tcp_initialize_rcv_mss`); where SYNs crossed, that of the
+            // peer's counts, too.
+            let window = self.window.of_segment(segment);
+            let window = match self.socket.is_passive() {
+                true => window,
+                false => window.max(self.window.max()),
+            };
+            self.agreed.send_mss = self.mss_for_window(window);
         }
         self.establish(now, shared, rtt, lost);
         if self.socket.is_passive() {
@@ -400,6 +409,9 @@ impl Connection {
         } else {
             if self.linux().is_some() {
                 self.recovery.count_crossed_syn();
+                if segment.flags.contains(TcpFlags::SYN) {
+                    self.window.scale_crossed(segment.window);
+                }
             }
             self.socket.report(shared, Event::Connected);
         }
@@ -475,9 +487,8 @@ impl Connection {
         self.resize();
         self.recovery.on_established(now, rtt, syns_lost);
         if !self.socket.is_passive() && self.linux().is_some() {
-            // A small window bounds it already, except on a simultaneous open whose windows are
-            // scaled (`tcp_initialize_rcv_mss`).
-            if !has_crossed || self.window.scale() == 0 {
+            // A small window bounds it already (`tcp_initialize_rcv_mss`).
+            if !has_crossed {
                 self.agreed.send_mss = self.fitted_mss();
             }
             if syns_lost > 0 {
@@ -583,7 +594,10 @@ impl Connection {
                 self.give_up(now, shared);
                 return;
             }
-            _ => return,
+            _ => {
+                self.on_late_syn_timeout(now, shared);
+                return;
+            }
         };
         self.traffic.on_handshake_retransmit();
         if matches!(self.state, State::SynSent(_)) {

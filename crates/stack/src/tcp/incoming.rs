@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::ledger::Released;
 use super::peer_window::WindowUpdate;
 use super::predict::DataHints;
+use super::state::FinWait1;
 use super::{Connection, State, Timer};
 use crate::host::{Event, Failure, Shared};
 use crate::packet::{EcnMark, Segment};
@@ -306,6 +307,8 @@ impl Connection {
             }
             is_closing = state.closing && self.linux().is_some();
             self.finish_passive(now, shared, state, segment);
+        } else if let State::FinWait1(FinWait1 { syn: Some(syn) }) = self.state {
+            self.look_at_late_syn(now, segment, syn);
         }
         self.note_timestamp(now, segment, start);
         let answers_probe = matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow)

@@ -83,7 +83,9 @@ impl Connection {
         let progress = self.recovery.progress();
         let fin = progress.fin_end() == Some(progress.una());
         let data_bytes = bytes - u64::from(fin);
-        let completed = self.send.on_ack(data_bytes, progress, &env);
+        let completed = self
+            .send
+            .on_ack((data_bytes, self.recovery.kept_bytes()), progress, &env);
         Released { completed, fin }
     }
 }

@@ -21,6 +21,7 @@ mod end;
 mod handshake;
 mod held;
 mod incoming;
+mod late_syn;
 mod ledger;
 mod local_queue;
 mod memory;

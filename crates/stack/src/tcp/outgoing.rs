@@ -504,6 +504,7 @@ impl Connection {
         } else {
             EcnMark::NotEct
         };
+        self.ecn.on_data_sent(fin && mark == EcnMark::Ect0);
         let segments = u64::from(segment.segments());
         let bytes = segment.payload.len();
         if bytes > 0 {
@@ -535,6 +536,13 @@ impl Connection {
         if is_replaceable && is_queued {
             self.local_queue.on_ack_queued(shared.last_place());
         }
+    }
+
+    /// An ACK that is ECN-capable.
+    pub(super) fn send_capable_ack(&mut self, now: Instant, shared: &mut Shared) {
+        let stamp = self.stamp(now);
+        let segment = self.segment(self.acceptable_offset(), TcpFlags::ACK, stamp);
+        self.emit(now, shared, segment, EcnMark::Ect0, Instant::ZERO);
     }
 
     /// The offset of a segment without data: that of the next byte, or the edge of a shrunk window,

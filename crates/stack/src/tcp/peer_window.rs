@@ -41,6 +41,13 @@ impl PeerWindow {
         }
     }
 
+    /// Two SYNs crossed: Linux scales the window of the one that acknowledges ours, against RFC
+    /// 7323 section 2.2, but not the largest one so far (`tcp_rcv_state_process`).
+    pub(super) fn scale_crossed(&mut self, window: u16) {
+        self.bytes = u32::from(window) << self.scale;
+        self.end = 1 + u64::from(self.bytes);
+    }
+
     pub(super) const fn bytes(&self) -> u32 {
         self.bytes
     }

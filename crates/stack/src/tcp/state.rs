@@ -38,8 +38,21 @@ pub(crate) struct SynReceived {
 pub(crate) struct Established;
 
 /// Our FIN was sent; it is not acknowledged, and the peer has not closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FinWait1 {
+    /// Our SYN in front of it, if that is not acknowledged either.
+    pub(crate) syn: Option<LateSyn>,
+}
+
+/// A SYN that is not acknowledged although the application has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FinWait1;
+pub(crate) struct LateSyn {
+    /// When it left with the ACK of the peer's.
+    pub(crate) sent: Instant,
+    pub(crate) retransmits: u32,
+    /// A tail-loss probe of the FIN comes before the next retransmission.
+    pub(crate) is_probe_due: bool,
+}
 
 /// Our FIN is acknowledged, the peer may go on sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +90,14 @@ pub(crate) enum State {
 impl State {
     /// Our side sends no more data than it has (the application's CLOSE call, section 3.10.4).
     #[must_use]
-    pub(crate) const fn on_close(self) -> Self {
+    pub(crate) fn on_close(self) -> Self {
         match self {
             Self::SynSent(_) => Self::Closed,
             Self::SynReceived(state) => Self::SynReceived(SynReceived {
                 closing: true,
                 ..state
             }),
-            Self::Established(Established) => Self::FinWait1(FinWait1),
+            Self::Established(Established) => Self::FinWait1(FinWait1::default()),
             Self::CloseWait(CloseWait) => Self::LastAck(LastAck),
             Self::FinWait1(_)
             | Self::FinWait2(_)
@@ -97,9 +110,11 @@ impl State {
 
     /// The acknowledgment of our SYN arrived (section 3.10.7.4).
     #[must_use]
-    pub(crate) const fn on_syn_acked(self) -> Self {
+    pub(crate) fn on_syn_acked(self) -> Self {
         match self {
-            Self::SynReceived(SynReceived { closing: true, .. }) => Self::FinWait1(FinWait1),
+            Self::SynReceived(SynReceived { closing: true, .. }) => {
+                Self::FinWait1(FinWait1::default())
+            }
             Self::SynSent(_) | Self::SynReceived(_) => Self::Established(Established),
             _ => self,
         }
@@ -110,7 +125,7 @@ impl State {
     pub(crate) const fn on_fin(self) -> Self {
         match self {
             Self::Established(Established) => Self::CloseWait(CloseWait),
-            Self::FinWait1(FinWait1) => Self::Closing(Closing),
+            Self::FinWait1(_) => Self::Closing(Closing),
             Self::FinWait2(FinWait2) => Self::TimeWait,
             _ => self,
         }
@@ -120,7 +135,7 @@ impl State {
     #[must_use]
     pub(crate) const fn on_fin_acked(self) -> Self {
         match self {
-            Self::FinWait1(FinWait1) => Self::FinWait2(FinWait2),
+            Self::FinWait1(_) => Self::FinWait2(FinWait2),
             Self::Closing(Closing) => Self::TimeWait,
             Self::LastAck(LastAck) => Self::Closed,
             _ => self,
@@ -200,7 +215,7 @@ mod tests {
                 "{state:?}, FIN acknowledged"
             );
         };
-        let (fin_wait_1, fin_wait_2) = (S::FinWait1(FinWait1), S::FinWait2(FinWait2));
+        let (fin_wait_1, fin_wait_2) = (S::FinWait1(FinWait1::default()), S::FinWait2(FinWait2));
         let (close_wait, last_ack) = (S::CloseWait(CloseWait), S::LastAck(LastAck));
         let closing = S::Closing(Closing);
         check(established, fin_wait_1, close_wait, established);
@@ -222,6 +237,9 @@ mod tests {
             State::Established(Established)
         );
         assert_eq!(syn_received(false).on_close(), syn_received(true));
-        assert_eq!(syn_received(true).on_syn_acked(), State::FinWait1(FinWait1));
+        assert_eq!(
+            syn_received(true).on_syn_acked(),
+            State::FinWait1(FinWait1::default())
+        );
     }
 }

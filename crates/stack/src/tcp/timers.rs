@@ -251,6 +251,8 @@ impl Connection {
         }
         if self.may_retransmit(start) {
             self.retransmit(now, shared, (start, end), now);
+        } else {
+            self.recovery.part_probe(start, segment);
         }
     }
 

@@ -29,7 +29,9 @@ use core::time::Duration;
 
 use base::{BbrState, Instant, Rate, Rng};
 
-use super::{AckSample, CongestionControl, RateSample, SSTHRESH_INFINITE, Window, micros};
+use super::{
+    AckSample, CongestionControl, KnownPath, RateSample, SSTHRESH_INFINITE, Window, micros,
+};
 use aggregation::Aggregation;
 use bandwidth::{Bandwidth, MaxFilter, UNIT};
 use conservation::Conservation;
@@ -79,7 +81,7 @@ pub struct Bbr {
     mode: Mode,
     pacing_gain: u32,
     cwnd_gain: u32,
-    /// `None` before the first ACK.
+    /// `None` before anything is known of the path.
     pacing_rate: Option<Rate>,
     /// The first pacing rate came from a round-trip time, not from [`RTT_INITIAL`].
     has_rtt: bool,
@@ -133,19 +135,20 @@ impl Bbr {
         }
     }
 
-    /// The first ACK: everything before it is unknown (Linux `bbr_init`).
-    fn start(&mut self, window: &mut Window, ack: &AckSample) {
+    /// Begins with what is known of the path (Linux `bbr_init`).
+    fn start(&mut self, window: &mut Window, path: &KnownPath) {
         window.ssthresh = SSTHRESH_INFINITE;
+        self.mss = path.mss;
         self.totals = Totals {
-            at: ack.now,
-            delivered: ack.delivered_total - u64::from(ack.delivered),
+            at: path.now,
+            delivered: path.delivered_total,
             lost: 0,
         };
         self.round_end = self.totals.delivered;
-        self.min_rtt = MinRtt::new(ack.min_rtt, ack.now);
+        self.min_rtt = MinRtt::new(path.min_rtt, path.now);
         self.policer = Policer::new(self.totals);
-        self.aggregation = Aggregation::new(ack.now);
-        self.set_first_rate(window.cwnd, ack.srtt);
+        self.aggregation = Aggregation::new(path.now);
+        self.set_first_rate(window.cwnd, path.srtt);
     }
 
     /// The pacing rate that `cwnd` packets in one round-trip time give, at high gain.
@@ -398,11 +401,24 @@ impl CongestionControl for Bbr {
         "bbr"
     }
 
+    /// Linux paces from then on, not from the first ACK (`bbr_init`).
+    fn on_path_known(&mut self, window: &mut Window, path: &KnownPath) {
+        self.start(window, path);
+    }
+
     fn on_ack(&mut self, window: &mut Window, ack: &AckSample) {
         self.mss = ack.mss;
         self.gso_max = ack.gso_max;
         if self.pacing_rate.is_none() {
-            self.start(window, ack);
+            // Whoever calls it has said nothing of the path before.
+            let path = KnownPath {
+                now: ack.now,
+                mss: ack.mss,
+                delivered_total: ack.delivered_total - u64::from(ack.delivered),
+                srtt: ack.srtt,
+                min_rtt: ack.min_rtt,
+            };
+            self.start(window, &path);
         }
         self.totals.delivered = ack.delivered_total;
         self.totals.lost += u64::from(ack.lost);

@@ -1,0 +1,97 @@
+//! A SYN of ours that is still not acknowledged when the application has closed the connection: two
+//! SYNs have crossed, and the FIN has left behind ours.
+//!
+//! Linux keeps such a SYN in the queue of what is in flight, in front of the FIN, and knows no
+//! round-trip time yet (`tcp_close_state`, `tcp_retransmit_timer`). Here it has a timer of its own,
+//! and loss recovery begins once it is acknowledged.
+
+use base::Instant;
+use base::tcp::TcpFlags;
+
+use super::state::{FinWait1, LateSyn};
+use super::{Connection, State, SynReceived, Timer};
+use crate::host::Shared;
+use crate::packet::Segment;
+use crate::recovery::Probe;
+
+/// Retransmissions after which Linux gives up what no application waits for
+/// (`tcp_orphan_retries`).
+const RETRIES: u32 = 8;
+
+impl Connection {
+    /// The application closes the connection while two SYNs cross: Linux does not wait with its FIN
+    /// until the SYN is acknowledged (`tcp_close_state`).
+    #[cold]
+    pub(super) fn close_crossed(&mut self, now: Instant, shared: &mut Shared, state: SynReceived) {
+        let due = self.timers.due(Timer::Handshake);
+        self.establish(now, shared, None, 0);
+        self.shutdown(now, shared);
+        if !matches!(self.state, State::FinWait1(_)) {
+            return;
+        }
+        self.timers.stop(Timer::Recovery);
+        self.timers.stop(Timer::Probe);
+        self.recovery.stop_timer();
+        let SynReceived {
+            since, retransmits, ..
+        } = state;
+        let is_probe_due = retransmits == 0 && self.recovery.packets_out() > 0;
+        let syn = LateSyn {
+            sent: since,
+            retransmits,
+            is_probe_due,
+        };
+        self.state = State::FinWait1(FinWait1 { syn: Some(syn) });
+        let due = match is_probe_due {
+            true => {
+                let wait = (since + self.settings.recovery.rto_initial).since(now);
+                Some(shared.tick.expiry(now, wait))
+            }
+            false => due,
+        };
+        self.timers.set(Timer::Handshake, due);
+    }
+
+    /// Neither SYN nor FIN was answered.
+    pub(super) fn on_late_syn_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let State::FinWait1(FinWait1 { syn: Some(syn) }) = &mut self.state else {
+            return;
+        };
+        let mut doublings = 0;
+        if core::mem::take(&mut syn.is_probe_due) {
+            let segment = self.retransmit_mss();
+            if let Probe::NewOr { start, end } = self.recovery.on_probe_timeout(now, segment) {
+                self.retransmit(now, shared, (start, end), now);
+            }
+            self.recovery.stop_timer();
+        } else if syn.retransmits == RETRIES {
+            self.give_up(now, shared);
+            return;
+        } else {
+            syn.retransmits += 1;
+            doublings = syn.retransmits;
+            self.send_syn_ack(now, shared);
+        }
+        let recovery = &self.settings.recovery;
+        let wait = recovery.rto_initial.saturating_mul(1 << doublings);
+        let due = shared.tick.expiry(now, wait.min(recovery.rto_max));
+        self.timers.set(Timer::Handshake, Some(due));
+    }
+
+    /// A segment of the peer came: it may acknowledge the SYN.
+    #[cold]
+    pub(super) fn look_at_late_syn(&mut self, now: Instant, segment: &Segment, syn: LateSyn) {
+        let is_acked = self.iss.offset(segment.ack, self.recovery.next()) >= 1;
+        if !segment.flags.contains(TcpFlags::ACK) || !is_acked {
+            return;
+        }
+        self.state = State::FinWait1(FinWait1::default());
+        self.timers.stop(Timer::Handshake);
+        let echo = segment.options.timestamps.map_or(0, |it| it.echo);
+        let rtt = match syn.retransmits {
+            0 => Some(now.since(syn.sent)),
+            _ => self.echoed_rtt(now, echo),
+        };
+        self.recovery.on_late_syn_acked(now, rtt, syn.retransmits);
+    }
+}
