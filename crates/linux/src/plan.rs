@@ -234,7 +234,7 @@ impl Plan {
             .map_err(|refused| wrong(refused.why))?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("not text".to_owned()))?;
         let plan: Self =
-            serde_json::from_str(&text).map_err(|e| wrong(format!("not a plan: {e}")))?;
+            serde_json::from_str(&text).map_err(|e| wrong(why_not_a_plan(&text, &e)))?;
         plan.check().map_err(wrong)?;
         Ok(plan)
     }
@@ -313,6 +313,25 @@ impl Plan {
     }
 }
 
+/// What is wrong with a text that is not a plan. The document of a command is told by its schema:
+/// it shows the changes, and a file with the plan is written beside it.
+fn why_not_a_plan(text: &str, error: &serde_json::Error) -> String {
+    #[derive(Deserialize)]
+    struct Document {
+        schema: String,
+    }
+    let document = serde_json::from_str::<Document>(text).ok();
+    let schema = document.map(|document| document.schema);
+    let mut parts = schema.as_deref().unwrap_or_default().split('/');
+    match (parts.next(), parts.next()) {
+        (Some("tcptailor"), Some(command)) if command != "plan" => format!(
+            "not a plan but what `tcptailor {command} --json` prints; `tcptailor diagnose -o FILE` \
+             writes plans"
+        ),
+        _ => format!("not a plan: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -365,6 +384,14 @@ mod tests {
                        "knob":"route.mtu","to":1400}"#;
         check(&plan(&[route]), "not an IP address");
         check("{", "not a plan");
+        check(
+            r#"{"schema":"tcptailor/diagnose/2","tool":{"version":"1"},"flows":[]}"#,
+            "prints; `tcptailor diagnose -o FILE` writes plans",
+        );
+        check(
+            r#"{"schema":"tcptailor/plan/2","tool":1}"#,
+            "not a plan: unknown field",
+        );
         check(
             r#"{"schema":"tcptailor/plan/9","changes":[]}"#,
             "unknown schema",
