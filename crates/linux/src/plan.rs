@@ -77,15 +77,19 @@ impl Planned {
     }
 
     /// Difference between the present state and the state when the change was planned.
-    fn difference(&self) -> Option<Difference> {
+    ///
+    /// # Errors
+    /// Where a permission is missing: what there is now is not known then.
+    fn difference(&self) -> Result<Option<Difference>> {
         let about = |what: String| {
-            Some(Difference {
+            Ok(Some(Difference {
                 what: format!("{} of the {}: {what}", self.knob, self.target),
                 way: None,
-            })
+            }))
         };
         let setting = match Setting::open(&self.target, &self.knob) {
             Ok(setting) => setting,
+            Err(error) if error.is_missing_privilege() => return Err(error),
             Err(error) => return about(error.to_string()),
         };
         // One that is named is reached from anywhere: another way leads to the same.
@@ -94,13 +98,13 @@ impl Planned {
             && is_elsewhere(then, &setting)
             && let Some((netns, way)) = way_to(then)
         {
-            return Some(Difference {
+            return Ok(Some(Difference {
                 what: format!(
                     "{} of the {} was planned in the {netns}, and this is another one",
                     self.knob, self.target
                 ),
                 way: Some(way),
-            });
+            }));
         }
         if let (Some(then), Ok(now)) = (&self.place, TargetIdentity::of(&setting))
             && !now.is_same(then)
@@ -111,12 +115,15 @@ impl Planned {
             };
             return about(format!("that name is of another {what} now"));
         }
-        let from = self.from.as_ref()?;
+        let Some(from) = &self.from else {
+            return Ok(None);
+        };
         match setting.read() {
             // The change was made already.
-            Ok(now) if setting.is_already(&now, &self.to) => None,
-            Ok(now) if now.same_as(from) || setting.is_volatile() => None,
+            Ok(now) if setting.is_already(&now, &self.to) => Ok(None),
+            Ok(now) if now.same_as(from) || setting.is_volatile() => Ok(None),
             Ok(now) => about(format!("it was {from}, now {now}")),
+            Err(error) if error.is_missing_privilege() => Err(error),
             Err(error) => about(error.to_string()),
         }
     }
@@ -272,7 +279,7 @@ impl Plan {
     /// Checks that everything is as it was when the plan was made, which was read from `file`.
     ///
     /// # Errors
-    /// [`Error::Refused`], with what differs.
+    /// [`Error::Refused`], with what differs; [`Error::Permission`] where that cannot be seen.
     pub fn check_present(&self, file: &Path) -> Result<()> {
         let boot_id = ProcessIdentity::this_process()?.boot_id;
         let mut differences = Vec::new();
@@ -283,7 +290,9 @@ impl Plan {
                 way: None,
             });
         } else {
-            differences.extend(self.changes.iter().filter_map(Planned::difference));
+            for planned in &self.changes {
+                differences.extend(planned.difference()?);
+            }
         }
         if differences.is_empty() {
             return Ok(());

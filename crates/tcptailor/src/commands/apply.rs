@@ -109,13 +109,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return persist::at_boot(&args.plan, output);
     }
     let plan = read_plan(&args.plan)?;
-    plan.check_present(&args.plan)?;
+    or_as_root(plan.check_present(&args.plan), &args.plan)?;
     let persistence = match args.persist {
         true => Some(persist::prepare(&plan.changes())?),
         false => None,
     };
     if let Some(form) = args.dry_run {
-        let mut report = preview(&plan, form)?;
+        let mut report = or_as_root(preview(&plan, form), &args.plan)?;
         report.files = persistence.as_ref().map_or(Vec::new(), persist::planned);
         output.report("apply", &report, || match form {
             DryRun::Table => changes_table(&report),
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     guard.give_until(Clock.now() + HANG)?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     undo::tell(transaction.recovered(), output);
-    let applied = transaction.apply_all(&plan.changes())?;
+    let applied = or_as_root(transaction.apply_all(&plan.changes()), &args.plan)?;
     let files = match &persistence {
         Some(persistence) => {
             persist::tell_overridden(persistence, transaction.id(), output);
@@ -245,8 +245,19 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     })
 }
 
+/// Adds to a failure for lack of a permission how to get it.
+fn or_as_root<T>(outcome: linux::Result<T>, plan: &Path) -> anyhow::Result<T> {
+    outcome.map_err(|error| match error {
+        linux::Error::Permission { .. } if linux::privilege::user_id() != 0 => {
+            let hint = format!("Type `sudo tcptailor apply {}`.", plan.display());
+            Problem::missing(error).hint(hint).into()
+        }
+        other => other.into(),
+    })
+}
+
 /// Effect of a plan, without applying it.
-fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
+fn preview(plan: &Plan, form: DryRun) -> linux::Result<ApplyReport> {
     let mut changes = Vec::new();
     for change in &plan.changes() {
         let setting = Setting::open(&change.target, &change.knob)?;
