@@ -121,6 +121,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             DryRun::Table => changes_table(&report),
             DryRun::Sh => script(&report),
         })?;
+        if form == DryRun::Sh
+            && let Some(what) = beyond_a_shell(&report)
+        {
+            output.note(format!("note: {what}; use `tcptailor apply`"));
+        }
         return Ok(Exit::Done);
     }
     let journal = open_journal()?;
@@ -336,7 +341,53 @@ fn script(report: &ApplyReport) -> String {
     for line in persist::files_text(&report.files, true).lines() {
         writeln!(text, "# {line}").expect("a String grows");
     }
+    if let Some(what) = beyond_a_shell(report) {
+        // Who runs it must not take it for the whole plan.
+        writeln!(
+            text,
+            "echo '{what}; use tcptailor apply' >&2\nexit {}",
+            Exit::Failed.number()
+        )
+        .expect("a String grows");
+    }
     text
+}
+
+/// What of the changes has no shell command, if anything: only a comment stands in the script for
+/// it. What is so already needs none.
+fn beyond_a_shell(report: &ApplyReport) -> Option<String> {
+    let is_beyond = |row: &&ChangeRow| {
+        let is_comment = |command: &String| command.starts_with('#');
+        !row.already && row.command.as_ref().is_some_and(is_comment)
+    };
+    let (count, all) = (
+        report.changes.iter().filter(is_beyond).count(),
+        report.changes.len(),
+    );
+    (count > 0).then(|| format!("{count} of {all} changes cannot be made by a shell command"))
+}
+
+/// Tells, where root has another journal, that it is not read here.
+fn note_root(command: &str, output: &Output) {
+    if let Some(path) = Journal::of_root() {
+        output.important(format!(
+            "note: this user cannot read the journal of root, {}; for changes made by root, type \
+             `sudo tcptailor {command}`",
+            path.display()
+        ));
+    }
+}
+
+/// Why it is an error that this user has nothing: root has another journal, and only root knows
+/// what is in force by it.
+fn only_root_knows(what: &str, command: &str) -> Option<Problem> {
+    let path = Journal::of_root()?;
+    let message = format!(
+        "{what}; the journal of root, {}, cannot be read by this user",
+        path.display()
+    );
+    let hint = format!("For changes made by root, type `sudo tcptailor {command}`.");
+    Some(Problem::missing(message).hint(hint))
 }
 
 /// The journal, where there is one. Who looks or undoes makes none: the disk may be read-only.
