@@ -169,29 +169,7 @@ fn status_text(report: &StatusReport) -> String {
         return text;
     }
     for row in &report.transactions {
-        let how = match row.status {
-            Status::Kept => "kept".into(),
-            // There was nothing to undo.
-            Status::RolledBack if row.changes.is_empty() && row.files.is_empty() => {
-                "changed nothing (all values were set already, or the first could not be)".into()
-            }
-            Status::RolledBack => "rolled back".into(),
-            Status::Pending | Status::RollingBack if row.alive => {
-                format!("at work now (process {})", row.pid)
-            }
-            Status::Leased => {
-                let until = row.confirm_until.as_deref().unwrap_or("now");
-                let id = row.id;
-                format!("rolled back at {until} unless confirmed: tcptailor confirm {id}")
-            }
-            Status::Pending => "interrupted; run `tcptailor recover`".into(),
-            Status::RollingBack => "its rollback was interrupted; run `tcptailor recover`".into(),
-            _ => {
-                let damage = row.damage.as_deref().unwrap_or("its file is damaged");
-                let id = row.id;
-                format!("{damage}; `tcptailor rollback {id}` undoes what can be read of it")
-            }
-        };
+        let how = how_it_stands(row);
         writeln!(text, "{}  {}  {}: {how}", row.id, row.time, row.reason).expect("a String grows");
         if let Some(note) = &row.verified {
             writeln!(text, "   {note}").expect("a String grows");
@@ -219,6 +197,33 @@ fn status_text(report: &StatusReport) -> String {
         text.push_str(&files_text(&row.files));
     }
     text
+}
+
+/// What has become of a transaction.
+fn how_it_stands(row: &TransactionRow) -> String {
+    match row.status {
+        Status::Kept => "kept".into(),
+        // There was nothing to undo.
+        Status::RolledBack if row.changes.is_empty() && row.files.is_empty() => {
+            "changed nothing (all values were set already, or the first could not be)".into()
+        }
+        Status::RolledBack => "rolled back".into(),
+        Status::Pending | Status::RollingBack if row.alive => {
+            format!("at work now (process {})", row.pid)
+        }
+        Status::Leased => {
+            let until = row.confirm_until.as_deref().unwrap_or("now");
+            let id = row.id;
+            format!("rolled back at {until} unless confirmed: tcptailor confirm {id}")
+        }
+        Status::Pending => "interrupted; run `tcptailor recover`".into(),
+        Status::RollingBack => "its rollback was interrupted; run `tcptailor recover`".into(),
+        _ => {
+            let damage = row.damage.as_deref().unwrap_or("its file is damaged");
+            let id = row.id;
+            format!("{damage}; `tcptailor rollback {id}` undoes what can be read of it")
+        }
+    }
 }
 
 fn files_text(files: &[FileRow]) -> String {
