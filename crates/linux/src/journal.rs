@@ -50,6 +50,8 @@ pub use undo::{How, Presence, Undone};
 
 /// Transactions that are kept to be looked at; of older ones, those of which something is in force.
 const HISTORY: usize = 100;
+/// Where root has it.
+const OF_ROOT: &str = "/var/lib/tcptailor";
 /// How long to wait for another process's lock: recovery holds it for a moment only.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -122,7 +124,7 @@ impl Journal {
             return Ok(directory.into());
         }
         if rustix::process::geteuid().is_root() {
-            return Ok("/var/lib/tcptailor".into());
+            return Ok(OF_ROOT.into());
         }
         let state = variable("XDG_STATE_HOME")
             .map(PathBuf::from)
@@ -134,6 +136,22 @@ impl Journal {
                 name: "$HOME".into(),
                 hint: "; set TCPTAILOR_STATE to a directory for the journal".into(),
             })
+    }
+
+    /// The directory of root's journal, if there is one and this user's default is another: only
+    /// root can read it, so that what root has changed is not known here. `None` where
+    /// `TCPTAILOR_STATE` names the journal that is wanted.
+    #[must_use]
+    pub fn of_root() -> Option<PathBuf> {
+        let is_named = std::env::var_os("TCPTAILOR_STATE").is_some_and(|value| !value.is_empty());
+        if is_named || rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let is_there = match std::fs::metadata(Path::new(OF_ROOT).join(SUBDIRECTORY)) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        };
+        is_there.then(|| OF_ROOT.into())
     }
 
     /// Opens the journal in a directory, which is made where it is missing.

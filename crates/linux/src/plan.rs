@@ -77,15 +77,19 @@ impl Planned {
     }
 
     /// Difference between the present state and the state when the change was planned.
-    fn difference(&self) -> Option<Difference> {
+    ///
+    /// # Errors
+    /// Where a permission is missing: what there is now is not known then.
+    fn difference(&self) -> Result<Option<Difference>> {
         let about = |what: String| {
-            Some(Difference {
+            Ok(Some(Difference {
                 what: format!("{} of the {}: {what}", self.knob, self.target),
                 way: None,
-            })
+            }))
         };
         let setting = match Setting::open(&self.target, &self.knob) {
             Ok(setting) => setting,
+            Err(error) if error.is_missing_privilege() => return Err(error),
             Err(error) => return about(error.to_string()),
         };
         // One that is named is reached from anywhere: another way leads to the same.
@@ -94,13 +98,13 @@ impl Planned {
             && is_elsewhere(then, &setting)
             && let Some((netns, way)) = way_to(then)
         {
-            return Some(Difference {
+            return Ok(Some(Difference {
                 what: format!(
                     "{} of the {} was planned in the {netns}, and this is another one",
                     self.knob, self.target
                 ),
                 way: Some(way),
-            });
+            }));
         }
         if let (Some(then), Ok(now)) = (&self.place, TargetIdentity::of(&setting))
             && !now.is_same(then)
@@ -111,12 +115,15 @@ impl Planned {
             };
             return about(format!("that name is of another {what} now"));
         }
-        let from = self.from.as_ref()?;
+        let Some(from) = &self.from else {
+            return Ok(None);
+        };
         match setting.read() {
             // The change was made already.
-            Ok(now) if setting.is_already(&now, &self.to) => None,
-            Ok(now) if now.same_as(from) || setting.is_volatile() => None,
+            Ok(now) if setting.is_already(&now, &self.to) => Ok(None),
+            Ok(now) if now.same_as(from) || setting.is_volatile() => Ok(None),
             Ok(now) => about(format!("it was {from}, now {now}")),
+            Err(error) if error.is_missing_privilege() => Err(error),
             Err(error) => about(error.to_string()),
         }
     }
@@ -234,7 +241,7 @@ impl Plan {
             .map_err(|refused| wrong(refused.why))?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("not text".to_owned()))?;
         let plan: Self =
-            serde_json::from_str(&text).map_err(|e| wrong(format!("not a plan: {e}")))?;
+            serde_json::from_str(&text).map_err(|e| wrong(why_not_a_plan(&text, &e)))?;
         plan.check().map_err(wrong)?;
         Ok(plan)
     }
@@ -272,7 +279,7 @@ impl Plan {
     /// Checks that everything is as it was when the plan was made, which was read from `file`.
     ///
     /// # Errors
-    /// [`Error::Refused`], with what differs.
+    /// [`Error::Refused`], with what differs; [`Error::Permission`] where that cannot be seen.
     pub fn check_present(&self, file: &Path) -> Result<()> {
         let boot_id = ProcessIdentity::this_process()?.boot_id;
         let mut differences = Vec::new();
@@ -283,7 +290,9 @@ impl Plan {
                 way: None,
             });
         } else {
-            differences.extend(self.changes.iter().filter_map(Planned::difference));
+            for planned in &self.changes {
+                differences.extend(planned.difference()?);
+            }
         }
         if differences.is_empty() {
             return Ok(());
@@ -310,6 +319,25 @@ impl Plan {
             what: "the plan does not fit any more".into(),
             reason: reason + "; make a new one with `tcptailor diagnose -o`",
         })
+    }
+}
+
+/// What is wrong with a text that is not a plan. The document of a command is told by its schema:
+/// it shows the changes, and a file with the plan is written beside it.
+fn why_not_a_plan(text: &str, error: &serde_json::Error) -> String {
+    #[derive(Deserialize)]
+    struct Document {
+        schema: String,
+    }
+    let document = serde_json::from_str::<Document>(text).ok();
+    let schema = document.map(|document| document.schema);
+    let mut parts = schema.as_deref().unwrap_or_default().split('/');
+    match (parts.next(), parts.next()) {
+        (Some("tcptailor"), Some(command)) if command != "plan" => format!(
+            "not a plan but what `tcptailor {command} --json` prints; `tcptailor diagnose -o FILE` \
+             writes plans"
+        ),
+        _ => format!("not a plan: {error}"),
     }
 }
 
@@ -365,6 +393,14 @@ mod tests {
                        "knob":"route.mtu","to":1400}"#;
         check(&plan(&[route]), "not an IP address");
         check("{", "not a plan");
+        check(
+            r#"{"schema":"tcptailor/diagnose/2","tool":{"version":"1"},"flows":[]}"#,
+            "prints; `tcptailor diagnose -o FILE` writes plans",
+        );
+        check(
+            r#"{"schema":"tcptailor/plan/2","tool":1}"#,
+            "not a plan: unknown field",
+        );
         check(
             r#"{"schema":"tcptailor/plan/9","changes":[]}"#,
             "unknown schema",

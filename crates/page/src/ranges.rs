@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::frame::{self, LEFT, NAME_HEIGHT, NAME_LETTERS, RIGHT, n};
+use super::frame::{self, LEFT, LETTER, NAME_HEIGHT, NAME_LETTERS, RIGHT, n};
 use super::scale::{Scale, label};
 
 const ROW: f64 = 26.0;
@@ -37,7 +37,7 @@ impl Ranges {
         let row = if are_beside { ROW } else { ROW + NAME_HEIGHT };
         let bottom = TOP + row * self.rows.len() as f64 + 4.0;
         let inside = html! {
-            (frame::horizontal(&x, self.unit, bottom))
+            (frame::horizontal_at(&marks(&x, self.unit), &x, self.unit, bottom))
             @for (index, range) in self.rows.iter().enumerate() {
                 @let [p50, p90, p99, worst] = range.quantiles.map(|value| x.at(value));
                 @let y = TOP + row * (index as f64 + 1.0) - ROW / 2.0;
@@ -57,6 +57,7 @@ impl Ranges {
             }
             text.muted.mid x=(n((LEFT + RIGHT) / 2.0)) y=(n(bottom + 36.0)) {
                 "median, to p90 and p99, worst"
+                @if x.is_log() { "; logarithmic axis" }
             }
         };
         let rows = self.rows.iter().map(|row| {
@@ -71,9 +72,51 @@ impl Ranges {
     }
 }
 
+/// Round values, and the largest in place of those that are close to it: between the last round
+/// value of an axis of logarithms and its end there may be most of what was measured.
+fn marks(x: &Scale, unit: &str) -> Vec<f64> {
+    let largest = x.high();
+    let letters = |value: f64| label(unit, value).chars().count() as f64;
+    let is_apart = |tick: &f64| {
+        let room = f64::midpoint(letters(*tick), letters(largest)) * LETTER;
+        // Its words may have been moved to the left, into the picture.
+        x.at(largest) - x.at(*tick) >= room + letters(largest) * LETTER / 2.0
+    };
+    let mut marks: Vec<f64> = x.ticks().into_iter().filter(is_apart).collect();
+    marks.push(largest);
+    marks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_is_marked_up_to_the_worst() {
+        let check = |quantiles: [f64; 4], has_note: bool, expected: &[&str]| {
+            let ranges = Ranges {
+                title: "round trips".into(),
+                unit: "us",
+                rows: vec![Range {
+                    name: "idle".into(),
+                    quantiles,
+                }],
+            };
+            let svg = ranges.render().into_string();
+            assert_eq!(svg.contains("worst; logarithmic axis<"), has_note, "{svg}");
+            for mark in expected {
+                assert!(svg.contains(&format!(">{mark}</text>")), "{mark}: {svg}");
+            }
+        };
+        check(
+            [10.0, 300.0, 2e3, 87e3],
+            true,
+            &["10 us", "100 us", "1 ms", "10 ms", "87 ms"],
+        );
+        // 10 ms would stand in it.
+        check([10.0, 300.0, 2e3, 12e3], true, &["1 ms", "12 ms"]);
+        check([0.0, 300.0, 2e3, 8.7e3], false, &["0", "8.7 ms"]);
+    }
 
     #[test]
     fn a_name_without_room_stands_above_its_range() {

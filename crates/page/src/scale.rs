@@ -100,6 +100,16 @@ impl Scale {
         }
     }
 
+    /// Whether places follow logarithms.
+    pub(super) const fn is_log(&self) -> bool {
+        self.is_log
+    }
+
+    /// The value at its upper end.
+    pub(super) const fn high(&self) -> f64 {
+        self.high
+    }
+
     /// The place of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.is_log {

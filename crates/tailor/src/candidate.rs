@@ -50,8 +50,8 @@ pub enum Design {
     /// Connections that were open before the change beside those that the program opened after it,
     /// over the same time.
     SideBySide,
-    /// A can neither be restored on the open connection nor be had on another one: all looks at A
-    /// come first.
+    /// The setting can be restored, but the open connection may keep what it has gained by B, and
+    /// there is no other one to look at A: all looks at A come first.
     BeforeAfter,
 }
 

@@ -8,6 +8,7 @@
 use core::fmt::Write;
 use std::ffi::{OsStr, OsString};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::{commands, help, output};
@@ -79,6 +80,9 @@ impl Cli {
         let words = help_asked(std::env::args_os().collect());
         let parse = |words| laid_out(grouped(Self::command())).try_get_matches_from(words);
         let matches = parse(words.clone()).map_err(|error| {
+            if let Some(better) = negative_value(&error, &words) {
+                return better;
+            }
             // What is said of a word shows the word; a terminal would obey some.
             let shown = words.iter().map(|word| visible_word(word)).collect();
             parse(shown).err().unwrap_or(error)
@@ -90,6 +94,49 @@ impl Cli {
         }
         Ok(cli)
     }
+}
+
+/// What is said of a negative number behind an option, which clap takes for another option: its own
+/// advice would make it an argument.
+fn negative_value(error: &clap::Error, words: &[OsString]) -> Option<clap::Error> {
+    let is_negative = |word: &str| {
+        let number = word
+            .strip_prefix('-')
+            .map(|rest| rest.trim_start_matches('.'));
+        number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::UnknownArgument => {
+            unknown
+        }
+        _ => return None,
+    };
+    let pair = words.windows(2).find(|pair| {
+        let [option, value] = [&pair[0], &pair[1]].map(|word| word.to_string_lossy());
+        let is_meant = is_negative(&value) && value.starts_with(unknown.as_str());
+        is_meant && takes_value(&Cli::command(), &option)
+    })?;
+    let [option, value] = [&pair[0], &pair[1]].map(|word| visible_word(word));
+    let message = format!(
+        "invalid value '{}' for '{}': it must not be negative\n\nFor more information, try '--help'.\n",
+        value.to_string_lossy(),
+        option.to_string_lossy()
+    );
+    Some(clap::Error::raw(ErrorKind::InvalidValue, message))
+}
+
+/// Whether a word is an option with a value, of any command.
+fn takes_value(command: &clap::Command, word: &str) -> bool {
+    let is_it = |arg: &clap::Arg| match word.strip_prefix("--") {
+        Some(name) => arg.get_long() == Some(name),
+        // Several letters may stand together, and the last one has the value.
+        None => word.starts_with('-') && word.len() > 1 && arg.get_short() == word.chars().last(),
+    };
+    let mut args = command.get_arguments();
+    args.any(|arg| arg.get_action().takes_values() && is_it(arg))
+        || command
+            .get_subcommands()
+            .any(|command| takes_value(command, word))
 }
 
 /// The command line without the commands that only tcptailor itself starts, or that serve packages:

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 pub(crate) use self::control::{Paint, signed, visible};
 pub(crate) use self::file::{
-    UntilStopped, check_no_link, check_page, check_writable, folder_of, is_device, new_file,
+    UntilStopped, check_no_link, check_page, check_writable, fill, folder_of, is_device, new_file,
     open_device, open_result, read_text, replace, replace_page, sync_folder, write_page,
     write_result, write_text,
 };

@@ -173,6 +173,11 @@ fn a_plan_is_shown_applied_and_rolled_back() {
         script.contains("# no shell command sets nodelay"),
         "{script}"
     );
+    // Whoever runs it is told, and a script can tell.
+    let ran = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.starts_with("2 of 2 changes cannot be made"), "{said}");
+    assert_eq!(ran.status.code(), Some(1), "{said}");
 
     let applied = user.json(&["apply", plan]);
     assert_eq!(applied["transaction"], 1);

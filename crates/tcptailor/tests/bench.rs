@@ -122,6 +122,7 @@ fn a_stream_is_reported_as_a_table_and_as_json() {
     assert!(table.contains("2 streams to 127.0.0.1:"), "{table}");
     assert!(table.contains("bit/s"), "{table}");
     assert!(table.contains("RTT between the programs: idle "), "{table}");
+    assert!(table.contains("pings on a second connection"), "{table}");
 
     let shown = serve.bench(&["-n", "1MiB", "-R", "--json"]);
     let document: Value = serde_json::from_slice(&shown.stdout).expect("JSON");

@@ -43,6 +43,22 @@ fn wrong_usage_is_answered_with_what_was_meant() {
     check_refused(&["knobs", "-q", "-v"], 2, "cannot be used with");
 }
 
+/// Clap takes it for an option, and advises what would make it an argument.
+#[test]
+fn a_negative_value_is_told_as_such() {
+    let check = |args: &[&str], expected: &str| {
+        let expected = format!("invalid value {expected}: it must not be negative");
+        check_refused(args, 2, &expected);
+        let message = text(&run(args).stderr);
+        assert!(!message.contains("tip:"), "{message}");
+    };
+    check(&["diagnose", "-t", "-5s"], "'-5s' for '-t'");
+    check(&["diagnose", "--pid", "-1"], "'-1' for '--pid'");
+    check(&["diagnose", "-vt", "-.5"], "'-.5' for '-vt'");
+    check(&["predict", "--rtt", "-40ms"], "'-40ms' for '--rtt'");
+    check_refused(&["diagnose", "-v", "-5"], 2, "unexpected argument '-5'");
+}
+
 #[test]
 fn help_and_near_names_are_understood() {
     let page = run(&["help", "bench"]);

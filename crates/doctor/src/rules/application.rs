@@ -3,7 +3,7 @@
 use base::{FlowSample, KnobValue, Limit, Live, Source, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Remedy, high_if};
+use super::draft::{Draft, Remedy, high_if, of_programs};
 use super::loss::random_loss;
 use super::receive_window::unread_share;
 use super::short::ShortConnections;
@@ -386,7 +386,7 @@ impl Thinking {
             operations: format!("{operations:.0} operations per second"),
             without: format!(
                 "one per round trip of {}, if programs answered at once",
-                human::time(rtt)
+                of_programs(rtt)
             ),
         })
     }

@@ -1,8 +1,9 @@
 //! Construction of verdicts.
 
-use base::{FlowKey, KnobValue, Live, find_knob};
+use base::{FlowKey, KnobValue, Live, find_knob, human};
+use core::time::Duration;
 
-use super::thresholds::LARGEST_BUFFER;
+use super::thresholds::{LARGEST_BUFFER, LOCAL_RTT};
 use crate::HostTimeline;
 use crate::catalogue::find_diagnosis;
 use crate::verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};
@@ -175,6 +176,16 @@ impl BothEnds {
     /// Whether one end is known to be off.
     pub(crate) fn is_off(&self) -> bool {
         self.sender == Some(0) || self.receiver == Some(0)
+    }
+}
+
+/// The smallest round-trip time where a program's is meant: within a machine it is that of the
+/// kernel alone, and programs take longer to wake up.
+pub(crate) fn of_programs(min_rtt: Duration) -> String {
+    let shown = human::time(min_rtt);
+    match min_rtt < LOCAL_RTT {
+        true => format!("at least {shown}"),
+        false => shown,
     }
 }
 

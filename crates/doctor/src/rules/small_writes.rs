@@ -7,7 +7,7 @@
 use base::{FlowSample, Instant, KnobValue, Live, human};
 use core::time::Duration;
 
-use super::draft::{Draft, Remedy, high_if};
+use super::draft::{Draft, Remedy, high_if, of_programs};
 use super::stall_at_peer;
 use super::thresholds::{
     ACKS_FLOW_SHARE, ANSWER_GAP, ANSWER_SHARE, CORK_PAUSE, CORK_PAUSES, CORK_SEGMENTS, CORK_SHARE,
@@ -392,7 +392,7 @@ fn one_round_trip(view: &View<'_>) -> Option<NextLimit> {
     Some(NextLimit {
         what: format!(
             "one round trip per operation: {}",
-            human::time(view.min_rtt()?)
+            of_programs(view.min_rtt()?)
         ),
         rate: None,
     })

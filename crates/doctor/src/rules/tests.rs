@@ -562,6 +562,20 @@ fn next_limits_are_computed() {
     check("nagle x delayed ACK", "one round trip per operation", 0..1);
 }
 
+/// Within a machine the kernel acknowledges in a few microseconds, and no program answers so soon.
+#[test]
+fn a_round_trip_of_programs_is_not_that_of_their_kernel() {
+    let next = |min_rtt_us: u64| {
+        let mut scene = named("nagle x delayed ACK");
+        let min_rtt = core::time::Duration::from_micros(min_rtt_us);
+        scene.local = edited(&scene.local, |s| s.min_rtt = Some(min_rtt));
+        let next = report(&scene).main().and_then(|main| main.next.clone());
+        next.expect("a next limit").what
+    };
+    assert_eq!(next(3), "one round trip per operation: at least 3 us");
+    assert_eq!(next(300), "one round trip per operation: 300 us");
+}
+
 #[test]
 fn too_little_data_is_said() {
     let short: Vec<base::FlowSample> = named("healthy CUBIC")

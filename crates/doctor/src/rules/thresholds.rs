@@ -30,6 +30,10 @@ pub(crate) const WORTHWHILE_GAIN: f64 = 1.05;
 /// Assumed rate of a path (bit/s) where a limited flow cannot show it.
 pub(crate) const ASSUMED_PATH_BITS: u64 = 100_000_000;
 
+/// A smaller round-trip time is one within a machine, where an ACK comes before any program has
+/// run: programs take longer to wake up.
+pub(crate) const LOCAL_RTT: Duration = Duration::from_micros(50);
+
 // --- small writes -------------------------------------------------------------------------------
 
 /// Measured: all samples of a stalled flow show the signature, none with `TCP_NODELAY`.

@@ -109,18 +109,23 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return persist::at_boot(&args.plan, output);
     }
     let plan = read_plan(&args.plan)?;
-    plan.check_present(&args.plan)?;
+    or_as_root(plan.check_present(&args.plan), &args.plan)?;
     let persistence = match args.persist {
         true => Some(persist::prepare(&plan.changes())?),
         false => None,
     };
     if let Some(form) = args.dry_run {
-        let mut report = preview(&plan, form)?;
+        let mut report = or_as_root(preview(&plan, form), &args.plan)?;
         report.files = persistence.as_ref().map_or(Vec::new(), persist::planned);
         output.report("apply", &report, || match form {
             DryRun::Table => changes_table(&report),
             DryRun::Sh => script(&report),
         })?;
+        if form == DryRun::Sh
+            && let Some(what) = beyond_a_shell(&report)
+        {
+            output.note(format!("note: {what}; use `tcptailor apply`"));
+        }
         return Ok(Exit::Done);
     }
     let journal = open_journal()?;
@@ -130,7 +135,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     guard.give_until(Clock.now() + HANG)?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     undo::tell(transaction.recovered(), output);
-    let applied = transaction.apply_all(&plan.changes())?;
+    let applied = or_as_root(transaction.apply_all(&plan.changes()), &args.plan)?;
     let files = match &persistence {
         Some(persistence) => {
             persist::tell_overridden(persistence, transaction.id(), output);
@@ -245,8 +250,19 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
     })
 }
 
+/// Adds to a failure for lack of a permission how to get it.
+fn or_as_root<T>(outcome: linux::Result<T>, plan: &Path) -> anyhow::Result<T> {
+    outcome.map_err(|error| match error {
+        linux::Error::Permission { .. } if linux::privilege::user_id() != 0 => {
+            let hint = format!("Type `sudo tcptailor apply {}`.", plan.display());
+            Problem::missing(error).hint(hint).into()
+        }
+        other => other.into(),
+    })
+}
+
 /// Effect of a plan, without applying it.
-fn preview(plan: &Plan, form: DryRun) -> anyhow::Result<ApplyReport> {
+fn preview(plan: &Plan, form: DryRun) -> linux::Result<ApplyReport> {
     let mut changes = Vec::new();
     for change in &plan.changes() {
         let setting = Setting::open(&change.target, &change.knob)?;
@@ -325,7 +341,53 @@ fn script(report: &ApplyReport) -> String {
     for line in persist::files_text(&report.files, true).lines() {
         writeln!(text, "# {line}").expect("a String grows");
     }
+    if let Some(what) = beyond_a_shell(report) {
+        // Who runs it must not take it for the whole plan.
+        writeln!(
+            text,
+            "echo '{what}; use tcptailor apply' >&2\nexit {}",
+            Exit::Failed.number()
+        )
+        .expect("a String grows");
+    }
     text
+}
+
+/// What of the changes has no shell command, if anything: only a comment stands in the script for
+/// it. What is so already needs none.
+fn beyond_a_shell(report: &ApplyReport) -> Option<String> {
+    let is_beyond = |row: &&ChangeRow| {
+        let is_comment = |command: &String| command.starts_with('#');
+        !row.already && row.command.as_ref().is_some_and(is_comment)
+    };
+    let (count, all) = (
+        report.changes.iter().filter(is_beyond).count(),
+        report.changes.len(),
+    );
+    (count > 0).then(|| format!("{count} of {all} changes cannot be made by a shell command"))
+}
+
+/// Tells, where root has another journal, that it is not read here.
+fn note_root(command: &str, output: &Output) {
+    if let Some(path) = Journal::of_root() {
+        output.important(format!(
+            "note: this user cannot read the journal of root, {}; for changes made by root, type \
+             `sudo tcptailor {command}`",
+            path.display()
+        ));
+    }
+}
+
+/// Why it is an error that this user has nothing: root has another journal, and only root knows
+/// what is in force by it.
+fn only_root_knows(what: &str, command: &str) -> Option<Problem> {
+    let path = Journal::of_root()?;
+    let message = format!(
+        "{what}; the journal of root, {}, cannot be read by this user",
+        path.display()
+    );
+    let hint = format!("For changes made by root, type `sudo tcptailor {command}`.");
+    Some(Problem::missing(message).hint(hint))
 }
 
 /// The journal, where there is one. Who looks or undoes makes none: the disk may be read-only.

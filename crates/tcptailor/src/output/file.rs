@@ -128,10 +128,27 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Problem> {
 /// Where the file is another one, or cannot be written.
 pub(crate) fn write_result(path: &Path, text: &str, mark: &str) -> anyhow::Result<()> {
     let shown = path.display();
+    let is_new = is_missing(path);
     let mut file = open_result(path, &|start| String::from_utf8_lossy(start).contains(mark))?;
-    file.write_all(text.as_bytes())
+    let written = file
+        .write_all(text.as_bytes())
         .and_then(|()| file.flush())
-        .with_context(|| format!("writing {shown}"))
+        .inspect_err(|_| remove_if(is_new, path));
+    written.with_context(|| format!("writing {shown}"))
+}
+
+/// Whether nothing has that name, not even a link that leads nowhere.
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// A file that was made for what could not be written into it, on a full disk, is not left behind:
+/// a script would take it for the result.
+fn remove_if(is_new: bool, path: &Path) {
+    if is_new {
+        // What stays is as it was before: the error is told in any case.
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Writes into a file, or into a device or a pipe, whatever was in it.
@@ -139,9 +156,10 @@ pub(crate) fn write_result(path: &Path, text: &str, mark: &str) -> anyhow::Resul
 /// # Errors
 /// Where it cannot be written.
 pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    let is_new = is_missing(path);
     let written = match is_device(path) {
         true => open_device(path).and_then(|mut device| device.write_all(text.as_bytes())),
-        false => fs::write(path, text),
+        false => fs::write(path, text).inspect_err(|_| remove_if(is_new, path)),
     };
     written.with_context(|| format!("writing {}", path.display()))
 }
@@ -260,6 +278,23 @@ pub(crate) fn new_file(dir: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir)
+        .map_err(without_name)
+}
+
+/// The cause alone: an error of a file without its final name tells a name that the user never
+/// wrote.
+fn without_name(error: std::io::Error) -> std::io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((cause, _)) => std::io::Error::new(error.kind(), cause),
+        None => error,
+    }
+}
+
+/// Writes into a file without its final name.
+pub(crate) fn fill(file: &mut tempfile::NamedTempFile, text: &[u8]) -> std::io::Result<()> {
+    file.write_all(text).map_err(without_name)?;
+    file.as_file().sync_all()
 }
 
 /// Makes the name of a new file last. Not every file system can, and what is in the file is safe.
@@ -272,8 +307,7 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let writing = || format!("writing {}", path.display());
     let dir = folder_of(path);
     let mut file = new_file(dir).with_context(writing)?;
-    file.write_all(text).with_context(writing)?;
-    file.as_file().sync_all().with_context(writing)?;
+    fill(&mut file, text).with_context(writing)?;
     file.persist(path)
         .map_err(|error| error.error)
         .with_context(writing)?;

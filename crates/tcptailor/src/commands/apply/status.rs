@@ -7,7 +7,7 @@ use linux::journal::{Entry, FileContent, History, Status, Unusable};
 use linux::{Journal, SinceBoot};
 use serde::Serialize;
 
-use super::{existing_journal, shown};
+use super::{existing_journal, note_root, shown};
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
@@ -17,7 +17,8 @@ use crate::output::{self, Output};
 Examples:
   tcptailor status             changes in force, by transaction
   tcptailor status --all       also what was rolled back, or ended with its process
-  tcptailor status --json      for scripts: transactions[].changes[].presence")]
+  tcptailor status --json      for scripts: transactions[].changes[].presence
+  sudo tcptailor status        what root has changed: each user has a journal of their own")]
 pub(crate) struct Args {
     /// Include changes that were rolled back, or whose process or namespace has ended.
     #[arg(short, long)]
@@ -30,6 +31,8 @@ struct StatusReport {
     transactions: Vec<TransactionRow>,
     /// Files of the journal that tell nothing.
     unusable: Vec<UnusableRow>,
+    /// The journal of root, where it is another one: what is in force by it is not told here.
+    root_journal: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -93,8 +96,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
             .map(|entry| transaction_row(&history, entry))
             .collect(),
         unusable: history.unusable.iter().map(unusable).collect(),
+        root_journal: Journal::of_root(),
     };
     output.report("status", &report, || status_text(&report))?;
+    note_root("status", output);
     Ok(Exit::Done)
 }
 
@@ -152,33 +157,19 @@ fn status_text(report: &StatusReport) -> String {
     }
     if report.transactions.is_empty() {
         let journal = report.journal.display();
-        writeln!(text, "No changes are in force. (journal: {journal})").expect("a String grows");
+        let of_whom = match report.root_journal {
+            Some(_) => " of yours",
+            None => "",
+        };
+        writeln!(
+            text,
+            "No changes{of_whom} are in force. (journal: {journal})"
+        )
+        .expect("a String grows");
         return text;
     }
     for row in &report.transactions {
-        let how = match row.status {
-            Status::Kept => "kept".into(),
-            // There was nothing to undo.
-            Status::RolledBack if row.changes.is_empty() && row.files.is_empty() => {
-                "changed nothing (all values were set already, or the first could not be)".into()
-            }
-            Status::RolledBack => "rolled back".into(),
-            Status::Pending | Status::RollingBack if row.alive => {
-                format!("at work now (process {})", row.pid)
-            }
-            Status::Leased => {
-                let until = row.confirm_until.as_deref().unwrap_or("now");
-                let id = row.id;
-                format!("rolled back at {until} unless confirmed: tcptailor confirm {id}")
-            }
-            Status::Pending => "interrupted; run `tcptailor recover`".into(),
-            Status::RollingBack => "its rollback was interrupted; run `tcptailor recover`".into(),
-            _ => {
-                let damage = row.damage.as_deref().unwrap_or("its file is damaged");
-                let id = row.id;
-                format!("{damage}; `tcptailor rollback {id}` undoes what can be read of it")
-            }
-        };
+        let how = how_it_stands(row);
         writeln!(text, "{}  {}  {}: {how}", row.id, row.time, row.reason).expect("a String grows");
         if let Some(note) = &row.verified {
             writeln!(text, "   {note}").expect("a String grows");
@@ -206,6 +197,33 @@ fn status_text(report: &StatusReport) -> String {
         text.push_str(&files_text(&row.files));
     }
     text
+}
+
+/// What has become of a transaction.
+fn how_it_stands(row: &TransactionRow) -> String {
+    match row.status {
+        Status::Kept => "kept".into(),
+        // There was nothing to undo.
+        Status::RolledBack if row.changes.is_empty() && row.files.is_empty() => {
+            "changed nothing (all values were set already, or the first could not be)".into()
+        }
+        Status::RolledBack => "rolled back".into(),
+        Status::Pending | Status::RollingBack if row.alive => {
+            format!("at work now (process {})", row.pid)
+        }
+        Status::Leased => {
+            let until = row.confirm_until.as_deref().unwrap_or("now");
+            let id = row.id;
+            format!("rolled back at {until} unless confirmed: tcptailor confirm {id}")
+        }
+        Status::Pending => "interrupted; run `tcptailor recover`".into(),
+        Status::RollingBack => "its rollback was interrupted; run `tcptailor recover`".into(),
+        _ => {
+            let damage = row.damage.as_deref().unwrap_or("its file is damaged");
+            let id = row.id;
+            format!("{damage}; `tcptailor rollback {id}` undoes what can be read of it")
+        }
+    }
 }
 
 fn files_text(files: &[FileRow]) -> String {

@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use base::Instant;
-use linux::journal::{Entry, Status};
+use linux::journal::{Entry, History, Status};
 use linux::{Clock, Journal};
 use serde::Serialize;
 
-use super::open_journal;
+use super::{existing_journal, only_root_knows};
 use crate::exit::{Exit, Problem};
 use crate::interrupt;
 use crate::output::Output;
@@ -44,16 +44,19 @@ struct Document {
 }
 
 pub(crate) fn confirm(args: &Args, output: &Output) -> anyhow::Result<Exit> {
-    let journal = open_journal()?;
-    let ids = match args.id {
-        Some(id) => vec![id],
-        None => on_trial(&journal)?,
+    let journal = existing_journal()?;
+    let history = match &journal {
+        Some(journal) => journal.history()?,
+        None => History::default(),
     };
-    if ids.is_empty() {
-        let message = "no change is waiting for a confirmation; `tcptailor status --all` shows \
-                       what was rolled back";
-        return Err(Problem::failed(message).into());
-    }
+    let ids = match args.id {
+        Some(id) if history.entry(id).is_none() => Vec::new(),
+        Some(id) => vec![id],
+        None => on_trial(&history),
+    };
+    let Some(journal) = journal.filter(|_| !ids.is_empty()) else {
+        return Err(nothing_waits(args.id).into());
+    };
     for id in &ids {
         journal.confirm(*id)?;
     }
@@ -65,15 +68,33 @@ pub(crate) fn confirm(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn on_trial(journal: &Journal) -> anyhow::Result<Vec<u64>> {
-    let history = journal.history()?;
+/// Why there is nothing to confirm, as far as this user knows.
+fn nothing_waits(id: Option<u64>) -> Problem {
+    let (message, what, command) = match id {
+        Some(id) => (
+            format!("transaction `{id}` does not exist; `tcptailor status` lists them"),
+            format!("you have made no transaction `{id}`"),
+            format!("confirm {id}"),
+        ),
+        None => (
+            "no change is waiting for a confirmation; `tcptailor status --all` shows what was \
+             rolled back"
+                .into(),
+            "no change of yours is waiting for a confirmation".into(),
+            "confirm".into(),
+        ),
+    };
+    only_root_knows(&what, &command).unwrap_or_else(|| Problem::failed(message))
+}
+
+fn on_trial(history: &History) -> Vec<u64> {
     let is_on_trial = |entry: &&Entry| entry.status() == Status::Leased && !entry.is_interrupted();
-    Ok(history
+    history
         .entries
         .iter()
         .filter(is_on_trial)
         .map(|entry| entry.id)
-        .collect())
+        .collect()
 }
 
 /// `60s`.

@@ -8,7 +8,7 @@ use linux::Journal;
 use linux::journal::{Entry, Guard, How, Recovered, Removal, RemovedFile, Status};
 use serde::Serialize;
 
-use super::{existing_journal, persist};
+use super::{existing_journal, note_root, only_root_knows, persist};
 use crate::commands::guard;
 use crate::exit::{Exit, Problem};
 use crate::output::{self, Output};
@@ -79,23 +79,33 @@ struct UndoneRow {
     text: String,
 }
 
+/// What is known where another journal cannot be read.
+const NONE_OF_YOURS: &str = "nothing to roll back: no changes of yours are in force";
+
 pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<Exit> {
     let nothing = "Nothing to roll back: no changes are in force.";
     let Some(journal) = existing_journal()? else {
         return match args.id {
-            None => finish("rollback", Vec::new(), nothing, output),
-            Some(id) => Err(Problem::failed(format!(
-                "transaction `{id}` does not exist; `tcptailor status` lists them"
-            ))
-            .into()),
+            None => none_of_this_user(args)
+                .map_or_else(|| finish("rollback", Vec::new(), nothing, output), Err),
+            Some(id) => Err(none_of_this_user(args).unwrap_or_else(|| {
+                Problem::failed(format!(
+                    "transaction `{id}` does not exist; `tcptailor status` lists them"
+                ))
+                .into()
+            })),
         };
     };
     let mut guard = guard_if_possible(&journal, output);
+    let history = journal.history()?;
     let ids = match args.id {
+        Some(id) if history.entry(id).is_none() => match none_of_this_user(args) {
+            Some(error) => return Err(error),
+            None => vec![id],
+        },
         Some(id) => vec![id],
         None => {
             // As `status` lists them, also what is damaged or could not be rolled back before.
-            let history = journal.history()?;
             let newest_first = history.entries.iter().rev();
             newest_first
                 .filter(|entry| history.is_in_force(entry))
@@ -104,6 +114,11 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
                 .collect()
         }
     };
+    if ids.is_empty()
+        && let Some(error) = none_of_this_user(args)
+    {
+        return Err(error);
+    }
     let mut recovered = Vec::new();
     for id in ids {
         if let Some(guard) = &mut guard {
@@ -121,7 +136,23 @@ pub(crate) fn rollback(args: &RollbackArgs, output: &Output) -> anyhow::Result<E
         }
     }
     tell_of_boots(&journal, &recovered, output)?;
+    if args.all {
+        note_root("rollback --all", output);
+    }
     finish("rollback", recovered, nothing, output)
+}
+
+/// Nothing to roll back, as far as this user knows: an error where root may have changed something.
+fn none_of_this_user(args: &RollbackArgs) -> Option<anyhow::Error> {
+    let (what, command) = match args.id {
+        Some(id) => (
+            format!("you have made no transaction `{id}`"),
+            format!("rollback {id}"),
+        ),
+        None if args.all => (NONE_OF_YOURS.into(), "rollback --all".into()),
+        None => (NONE_OF_YOURS.into(), "rollback".into()),
+    };
+    only_root_knows(&what, &command).map(Into::into)
 }
 
 fn is_rolled_back(journal: &Journal, id: u64) -> anyhow::Result<bool> {
@@ -144,6 +175,7 @@ pub(crate) fn recover(_args: &RecoverArgs, output: &Output) -> anyhow::Result<Ex
         let _guard = guard_if_possible(&journal, output);
         recovered = journal.recover()?;
     }
+    note_root("recover", output);
     finish("recover", recovered, nothing, output)
 }
 

@@ -45,8 +45,12 @@ const fn unit_of(metric: Metric) -> &'static str {
     }
 }
 
-/// The most important numbers, of the first variant.
+/// The most important numbers: those of the first variant, which is named where there are others.
 fn tiles(document: &Document) -> Vec<Tile> {
+    let of_first = match document.variants.as_slice() {
+        [first, _, ..] => format!(", {}", first.name),
+        _ => String::new(),
+    };
     let tile = |name: &str, number: Option<String>| {
         number.map(|number| Tile {
             number,
@@ -62,15 +66,15 @@ fn tiles(document: &Document) -> Vec<Tile> {
     let operations = spread(|variant| variant.operations_per_s);
     let shown = [
         tile(
-            "goodput",
+            &format!("goodput{of_first}"),
             goodput.map(|bps| lab::show::show_value("bit/s", bps)),
         ),
         tile(
-            "operations per second",
+            &format!("operations per second{of_first}"),
             operations.map(|rate| lab::show::show_value("", rate.round())),
         ),
         tile(
-            "response, median",
+            &format!("response, median{of_first}"),
             micros(first.and_then(|variant| variant.response_us)),
         ),
         tile(
@@ -78,7 +82,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
             micros(document.rtt_idle_us),
         ),
         tile(
-            "the same under load",
+            &format!("the same under load{of_first}"),
             micros(first.and_then(|variant| variant.rtt_loaded_us)),
         ),
     ];
@@ -271,7 +275,9 @@ fn latency(document: &Document) -> Option<Section> {
             .collect()
     };
     let table = Table {
-        caption: "Over a connection of its own, from program to program.".into(),
+        caption: "Of pings on a second connection, from program to program: they also take the \
+                  time until both programs wake up, which operations in quick succession do not."
+            .into(),
         head: ["", "median", "p90", "p99", "worst"].map(Into::into).into(),
         rows: rows.iter().map(cells).collect(),
     };

@@ -351,6 +351,10 @@ fn push_details(text: &mut String, workload: &Workload, variant: &Variant) {
     }
 }
 
+/// What the RTT between the programs is.
+const PINGS: &str = "  (pings on a second connection, which also take the time until both programs \
+                     wake up)";
+
 /// How much later answers come while the test is on.
 fn push_latency(text: &mut String, idle: Option<ResponseMicros>, variants: &[Variant]) {
     let Some(idle) = idle else { return };
@@ -374,6 +378,8 @@ fn push_latency(text: &mut String, idle: Option<ResponseMicros>, variants: &[Var
         let line = format!("{of}RTT between the programs: idle {idle}{loaded}.");
         output::push_wrapped(text, &line, "  ", 0);
     }
+    // Else it seems to contradict the time of an operation, beside which it stands.
+    output::push_wrapped(text, PINGS, "  ", 0);
 }
 
 fn row(variant: &Variant, metric: Metric, timed: bool) -> Vec<String> {

@@ -120,8 +120,13 @@ impl Lasting {
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "lasts     only as long as this connection: {} is set on its socket alone\nlater     to \
-             have it on the program's later connections, one of:",
-            self.ends_with_connection.join(", ")
+             have it on the program's later connections{}:",
+            self.ends_with_connection.join(", "),
+            if self.commands.len() == 1 {
+                ""
+            } else {
+                ", one of"
+            }
         );
         for Command { command, reaches } in &self.commands {
             write!(text, "\n          {command}\n              {reaches}").expect("a String grows");
@@ -169,7 +174,7 @@ mod tests {
         }
     }
 
-    fn lasting(tried: Vec<Tried>) -> Option<String> {
+    fn lasting_with(tried: Vec<Tried>, wider: &[Wider]) -> Option<String> {
         let fitting = Fitting {
             before: Measure::default(),
             after: None,
@@ -177,6 +182,10 @@ mod tests {
             ending: Ending::Kept,
             left: None,
         };
+        Lasting::of(&fitting, wider).map(|lasting| lasting.text())
+    }
+
+    fn lasting(tried: Vec<Tried>) -> Option<String> {
         let wider = Wider {
             diagnosis: "random-loss",
             change: ChangeRow {
@@ -192,7 +201,7 @@ mod tests {
                 requires: None,
             },
         };
-        Lasting::of(&fitting, &[wider]).map(|lasting| lasting.text())
+        lasting_with(tried, &[wider])
     }
 
     #[test]
@@ -202,9 +211,12 @@ mod tests {
             "only as long as this connection: congestion=bbr",
             "sysctl -w 'net.ipv4.tcp_slow_start_after_idle=0'",
             "tcptailor run --set congestion=bbr -- COMMAND",
+            "later connections, one of:\n",
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
+        let one = lasting_with(vec![tried("congestion", "bbr", true)], &[]).expect("it ends");
+        assert!(one.contains("later connections:\n"), "{one}");
         let of_listener = tried("congestion", "bbr", false);
         assert_eq!(lasting(vec![of_listener]), None, "accepted sockets inherit");
         let of_route = tried("route.congctl", "bbr", false);

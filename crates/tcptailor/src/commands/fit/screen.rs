@@ -159,7 +159,10 @@ pub(super) const fn how(design: Design) -> &'static str {
             "on connections opened before and after it, side by side; those opened after it keep it until \
              they close"
         }
-        Design::BeforeAfter => "before and after it; the old state cannot be brought back",
+        Design::BeforeAfter => {
+            "before and after it, once: a rollback restores the setting, but windows and buffers that \
+             have grown on an open connection may stay"
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Results folders on disk: the manifest, and a file of outcomes for each shard.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,7 +13,9 @@ use crate::exit::Problem;
 use crate::interrupt;
 use crate::output::{self, Output, UntilStopped};
 
-pub(super) use crate::output::{check_page, folder_of, new_file, replace, sync_folder, write_page};
+pub(super) use crate::output::{
+    check_page, fill, folder_of, new_file, replace, sync_folder, write_page,
+};
 
 /// No result is as long; a file of something else may be.
 const LINE_BYTES_MAX: u64 = 4 << 20;
@@ -194,8 +196,7 @@ fn refuse_foreign(dir: &Path) -> anyhow::Result<()> {
 fn write_new(dir: &Path, path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let writing = || format!("writing {}", path.display());
     let mut file = new_file(dir).with_context(writing)?;
-    file.write_all(text).with_context(writing)?;
-    file.as_file().sync_all().with_context(writing)?;
+    fill(&mut file, text).with_context(writing)?;
     match file.persist_noclobber(path) {
         Ok(_) => {
             sync_folder(dir);

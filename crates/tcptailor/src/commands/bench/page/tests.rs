@@ -79,6 +79,21 @@ fn names_of_others_do_not_become_markup() {
     );
 }
 
+/// A page of a comparison begins with the numbers of one variant.
+#[test]
+fn numbers_at_the_top_name_their_variant() {
+    let mut document = document();
+    let names = |document: &Document| -> Vec<String> {
+        tiles(document).into_iter().map(|tile| tile.name).collect()
+    };
+    let of_first = names(&document);
+    assert_eq!(of_first[0], "goodput, congestion=cubic");
+    assert_eq!(of_first[1], "RTT between the programs, idle");
+    assert_eq!(of_first[2], "the same under load, congestion=cubic");
+    document.variants.truncate(1);
+    assert_eq!(names(&document)[0], "goodput");
+}
+
 #[test]
 fn numbers_are_those_of_the_json_document() {
     let document = document();
