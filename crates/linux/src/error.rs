@@ -153,11 +153,17 @@ impl Error {
     /// Whether a missing permission or kernel feature is the cause (exit code 4).
     #[must_use]
     pub fn is_missing_privilege(&self) -> bool {
+        let is_feature = matches!(
+            self,
+            Self::Unsupported { .. } | Self::NoDevice { .. } | Self::NotInstalled { .. }
+        );
+        is_feature || self.is_denied()
+    }
+
+    /// Whether a missing permission is.
+    pub(crate) fn is_denied(&self) -> bool {
         match self {
-            Self::Permission { .. }
-            | Self::Unsupported { .. }
-            | Self::NoDevice { .. }
-            | Self::NotInstalled { .. } => true,
+            Self::Permission { .. } => true,
             Self::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
             _ => false,
         }

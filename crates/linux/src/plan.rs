@@ -89,7 +89,7 @@ impl Planned {
         };
         let setting = match Setting::open(&self.target, &self.knob) {
             Ok(setting) => setting,
-            Err(error) if error.is_missing_privilege() => return Err(error),
+            Err(error) if error.is_denied() => return Err(error),
             Err(error) => return about(error.to_string()),
         };
         // One that is named is reached from anywhere: another way leads to the same.
@@ -123,7 +123,7 @@ impl Planned {
             Ok(now) if setting.is_already(&now, &self.to) => Ok(None),
             Ok(now) if now.same_as(from) || setting.is_volatile() => Ok(None),
             Ok(now) => about(format!("it was {from}, now {now}")),
-            Err(error) if error.is_missing_privilege() => Err(error),
+            Err(error) if error.is_denied() => Err(error),
             Err(error) => about(error.to_string()),
         }
     }
@@ -333,9 +333,9 @@ fn why_not_a_plan(text: &str, error: &serde_json::Error) -> String {
     let schema = document.map(|document| document.schema);
     let mut parts = schema.as_deref().unwrap_or_default().split('/');
     match (parts.next(), parts.next()) {
-        (Some("tcptailor"), Some(command)) if command != "plan" => format!(
-            "not a plan but what `tcptailor {command} --json` prints; `tcptailor diagnose -o FILE` \
-             writes plans"
+        (Some("tcptailor"), Some(other)) if other != "plan" => format!(
+            "not a plan but a document of the kind `{other}`; `tcptailor diagnose -o FILE` writes \
+             plans"
         ),
         _ => format!("not a plan: {error}"),
     }

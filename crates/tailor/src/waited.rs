@@ -116,7 +116,12 @@ impl Waited {
             counted.map(Answered::carried).sum()
         };
         let is_alike = |one: &Answered<'_, '_>| {
-            one.comes_and_goes() || one.main().is_some_and(|it| it.diagnosis.id == diagnosis)
+            let mut ids = one
+                .report
+                .verdicts
+                .iter()
+                .map(|verdict| verdict.diagnosis.id);
+            one.comes_and_goes() || ids.any(|id| id == diagnosis)
         };
         let part = match (carried(&is_alike), carried(&|_| true)) {
             (0, _) | (_, 0) => 1.0,
@@ -202,16 +207,18 @@ fn saved(gains: Range, part: f64, objective: Objective, before: &Measure) -> Pre
             ..Prediction::by(Source::TimeSaved, objective)
         };
     };
-    let range = Range {
+    // A median is that of the others, where these are more.
+    let is_of_most = part >= 0.5;
+    let range = is_of_most.then_some(Range {
         low: now / gains.high,
         value: now / gains.value,
         high: now / gains.low,
-    };
+    });
     Prediction {
         before: Some(now),
-        range: Some(range),
-        gain: Some(gains.value),
-        response_us: (objective == Objective::Response).then_some(range),
+        range,
+        gain: is_of_most.then_some(gains.value),
+        response_us: range.filter(|_| objective == Objective::Response),
         ..Prediction::by(Source::TimeSaved, objective)
     }
 }

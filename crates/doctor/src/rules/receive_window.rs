@@ -744,9 +744,9 @@ mod tests {
         );
     }
 
-    /// Looks each 10 ms at a receiver 40 ms away: in each second `windows` of 80 kB come, `rate` of
-    /// them in each round trip.
-    fn bursts(windows: u64, rate: u64) -> Timeline {
+    /// Looks each 10 ms at a receiver 40 ms away: in each second `windows` of 80 kB come, one
+    /// in each round trip.
+    fn bursts(windows: u64) -> Timeline {
         let key = FlowKey {
             local: ([10, 0, 0, 1], 40_000).into(),
             remote: ([10, 0, 0, 2], 80).into(),
@@ -754,7 +754,7 @@ mod tests {
         let (mut timeline, mut quiet) = (Timeline::new(), 0);
         for look in 0..500_u64 {
             let (second, step) = (look / 100, look % 100);
-            let came = (step * rate * 20_000).min(windows * 80_000);
+            let came = (step * 20_000).min(windows * 80_000);
             quiet = match came < windows * 80_000 {
                 true => 0,
                 false => quiet + 10,
@@ -771,16 +771,16 @@ mod tests {
 
     #[test]
     fn a_window_in_each_round_trip_of_a_burst_stops_a_sender_that_pauses() {
-        let check = |windows, rate, expected: bool| {
-            let timeline = bursts(windows, rate);
+        let check = |windows, expected: bool| {
+            let timeline = bursts(windows);
             let share = stopped_in_bursts(&timeline, 80_000, Duration::from_millis(40));
-            assert_eq!(share.is_some(), expected, "{windows} {rate}: {share:?}");
+            assert_eq!(share.is_some(), expected, "{windows}: {share:?}");
         };
-        check(12, 1, true);
+        check(12, true);
         // What the sender had is little more than a window.
-        check(2, 1, false);
+        check(2, false);
         // It comes at less than a window each round trip.
-        let slower = stopped_in_bursts(&bursts(12, 1), 200_000, Duration::from_millis(40));
+        let slower = stopped_in_bursts(&bursts(12), 200_000, Duration::from_millis(40));
         assert_eq!(slower, None);
     }
 

@@ -93,12 +93,12 @@ impl Receiver {
         self.buffer.hold_fin(self.queue.unread() == 0);
     }
 
-    /// The FIN came at this offset behind a gap; if `is_bare`, without data and for the first time.
+    /// The FIN came at this offset behind a gap. `is_again`: without data, as before.
     #[cold]
-    pub(super) fn note_early_fin(&mut self, fin: u64, is_bare: bool) {
+    pub(super) fn note_early_fin(&mut self, fin: u64, is_again: bool) {
         self.note_fin(fin);
         self.is_fin_latest = self.fin == Mark::at(fin);
-        if self.is_fin_latest && is_bare {
+        if self.is_fin_latest && !is_again {
             let is_alone = self.queue.range_around(fin - 1).is_none();
             self.buffer.hold_fin(is_alone);
         }

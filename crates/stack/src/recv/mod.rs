@@ -508,7 +508,7 @@ impl Receiver {
             self.cover_fin(data.start, end);
         }
         if data.fin {
-            let is_here = is_bare_fin && self.fin == Mark::at(end);
+            let is_here = self.fin == Mark::at(end);
             if is_here {
                 self.extend_duplicate(end, end + 1);
             } else if is_bare_fin
@@ -517,7 +517,7 @@ impl Receiver {
             {
                 self.acks.on_window_grown();
             }
-            self.note_early_fin(end, data.payload.is_empty() && !is_here);
+            self.note_early_fin(end, is_bare_fin && is_here);
         }
         DataOutcome {
             accepted: true,

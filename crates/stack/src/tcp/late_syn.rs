@@ -55,6 +55,11 @@ impl Connection {
     /// Neither SYN nor FIN was answered.
     pub(super) fn on_late_syn_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let State::FinWait1(FinWait1 { syn: Some(syn) }) = &mut self.state else {
+            if matches!(self.state, State::Closing(_)) {
+                // The peer's FIN came without an ACK of our SYN: from now on only our FIN counts.
+                self.recovery.on_late_syn_acked(now, None, 0);
+                self.arm_timers(now, shared);
+            }
             return;
         };
         let mut doublings = 0;
@@ -64,7 +69,7 @@ impl Connection {
                 self.retransmit(now, shared, (start, end), now);
             }
             self.recovery.stop_timer();
-        } else if syn.retransmits == RETRIES {
+        } else if syn.retransmits >= RETRIES {
             self.give_up(now, shared);
             return;
         } else {
@@ -73,7 +78,7 @@ impl Connection {
             self.send_syn_ack(now, shared);
         }
         let recovery = &self.settings.recovery;
-        let wait = recovery.rto_initial.saturating_mul(1 << doublings);
+        let wait = recovery.rto_initial.saturating_mul(1 << doublings.min(16));
         let due = shared.tick.expiry(now, wait.min(recovery.rto_max));
         self.timers.set(Timer::Handshake, Some(due));
     }

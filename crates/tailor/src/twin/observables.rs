@@ -268,7 +268,7 @@ impl Observables {
     pub fn goodput_bps(&self) -> f64 {
         match self.measure.goodput_bps {
             0 => self.main().bps,
-            // What the kernel counts goes both ways.
+            // What the kernel counts is that of whole looks, and this of the samples.
             _ if self.measure.busy_goodput_bps.is_some() => self.main().bps,
             bps => bps as f64,
         }

@@ -109,13 +109,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return persist::at_boot(&args.plan, output);
     }
     let plan = read_plan(&args.plan)?;
-    or_as_root(plan.check_present(&args.plan), &args.plan)?;
+    or_as_root(plan.check_present(&args.plan))?;
     let persistence = match args.persist {
         true => Some(persist::prepare(&plan.changes())?),
         false => None,
     };
     if let Some(form) = args.dry_run {
-        let mut report = or_as_root(preview(&plan, form), &args.plan)?;
+        let mut report = or_as_root(preview(&plan, form))?;
         report.files = persistence.as_ref().map_or(Vec::new(), persist::planned);
         output.report("apply", &report, || match form {
             DryRun::Table => changes_table(&report),
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     guard.give_until(Clock.now() + HANG)?;
     let mut transaction = journal.begin(&format!("apply {}", args.plan.display()))?;
     undo::tell(transaction.recovered(), output);
-    let applied = or_as_root(transaction.apply_all(&plan.changes()), &args.plan)?;
+    let applied = or_as_root(transaction.apply_all(&plan.changes()))?;
     let files = match &persistence {
         Some(persistence) => {
             persist::tell_overridden(persistence, transaction.id(), output);
@@ -251,10 +251,10 @@ fn read_plan(path: &Path) -> anyhow::Result<Plan> {
 }
 
 /// Adds to a failure for lack of a permission how to get it.
-fn or_as_root<T>(outcome: linux::Result<T>, plan: &Path) -> anyhow::Result<T> {
+fn or_as_root<T>(outcome: linux::Result<T>) -> anyhow::Result<T> {
     outcome.map_err(|error| match error {
         linux::Error::Permission { .. } if linux::privilege::user_id() != 0 => {
-            let hint = format!("Type `sudo tcptailor apply {}`.", plan.display());
+            let hint = "Type the same command behind `sudo`.";
             Problem::missing(error).hint(hint).into()
         }
         other => other.into(),

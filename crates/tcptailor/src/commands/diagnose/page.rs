@@ -326,7 +326,7 @@ fn block(verdict: &VerdictRow, (seen_s, elsewhere): (f64, usize), asked: &Asked<
         parts.push(Part::Code(remedy::commands(change, asked)));
     }
     if let Some(next) = &verdict.next {
-        parts.push(Part::Text(format!("Then the limit is: {next}.")));
+        parts.push(Part::Text(format!("Then: {next}.")));
     }
     if !verdict.remark.is_empty() {
         parts.push(Part::Note(Tone::Plain, verdict.remark.clone()));

@@ -25,7 +25,7 @@ pub(super) fn expected(
     predicts: bool,
 ) -> Option<String> {
     let then = verdict.next.as_ref();
-    let then = then.map(|next| format!("then {next}"));
+    let then = then.map(|next| format!("then: {next}"));
     let forecast = match predicts {
         true => predicted(recording, flow.place, verdict.id),
         false => None,
