@@ -32,7 +32,7 @@ pub(super) struct Buffer {
     lowat: u32,
     /// Memory of data that waits to be read.
     in_order: u32,
-    /// Memory of out-of-order data.
+    /// Memory of out-of-order data, and of a FIN that came alone.
     out_of_order: u32,
     /// Ratio of window to memory, in 1/256.
     ratio: u32,
@@ -256,7 +256,7 @@ impl Buffer {
     }
 
     pub(super) fn set_out_of_order(&mut self, charge: u32) {
-        self.out_of_order = charge;
+        self.out_of_order = charge.saturating_add(self.fin_charge());
     }
 
     pub(super) fn set_in_order(&mut self, charge: u32) {
@@ -266,7 +266,16 @@ impl Buffer {
     /// Whether a FIN without data takes the memory of a packet: until the application has seen the
     /// end, or data in front of it takes it in.
     pub(super) fn hold_fin(&mut self, holds: bool) {
+        let data = self.out_of_order.saturating_sub(self.fin_charge());
         self.holds_fin = holds && self.is_truesize();
+        self.set_out_of_order(data);
+    }
+
+    fn fin_charge(&self) -> u32 {
+        match self.holds_fin {
+            true => self.blocks_of(0, 1).charge,
+            false => 0,
+        }
     }
 
     pub(super) const fn set_tight(&mut self, is_tight: bool) {
@@ -317,17 +326,8 @@ impl Buffer {
     }
 
     /// Memory in use, in order and behind gaps.
-    pub(super) fn charged(&self) -> u32 {
-        let data = self.in_order.saturating_add(self.out_of_order);
-        match self.holds_fin {
-            true => data.saturating_add(self.fin_charge()),
-            false => data,
-        }
-    }
-
-    #[cold]
-    fn fin_charge(&self) -> u32 {
-        self.blocks_of(0, 1).charge
+    pub(super) const fn charged(&self) -> u32 {
+        self.in_order.saturating_add(self.out_of_order)
     }
 
     /// The accounting settings.
