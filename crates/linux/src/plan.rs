@@ -395,7 +395,7 @@ mod tests {
         check("{", "not a plan");
         check(
             r#"{"schema":"tcptailor/diagnose/2","tool":{"version":"1"},"flows":[]}"#,
-            "prints; `tcptailor diagnose -o FILE` writes plans",
+            "of the kind `diagnose`; `tcptailor diagnose -o FILE` writes plans",
         );
         check(
             r#"{"schema":"tcptailor/plan/2","tool":1}"#,
