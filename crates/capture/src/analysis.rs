@@ -202,6 +202,7 @@ impl Analysis {
                 self.budget.earn();
                 let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
                 self.summary.cut_packets += u64::from(is_cut);
+                self.summary.cut_options_packets += u64::from(segment.has_cut_options);
                 self.handle_segment(segment);
             }
             Found::Fragment => self.summary.fragments += 1,

@@ -265,7 +265,8 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
     pub fn measured(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> Self {
         let Answered { case, ends, .. } = answered;
         let (track, timeline) = (case.track(), case.timeline());
-        let (sent, received) = (timeline.rate(), timeline.receive_rate());
+        let sent = timeline.rate().or_else(|| timeline.send_rate());
+        let received = timeline.receive_rate();
         let (direction, rate) = if received > sent {
             (Direction::In, received)
         } else {
