@@ -1,7 +1,7 @@
 //! Summaries of a capture as a whole, and of each of its connections.
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base::pcap::PcapError;
 use base::{FlowKey, human};
@@ -61,6 +61,8 @@ pub struct CaptureSummary {
     pub connections_left_out: u64,
     /// Vantage point, from most of its packets.
     pub taken: Option<Vantage>,
+    /// Where it was made, if that end sends in some connections and receives in others.
+    pub taken_at: Option<IpAddr>,
     /// Microseconds from the first packet to the last.
     pub duration_us: u64,
 }
@@ -111,7 +113,7 @@ impl CaptureSummary {
             (
                 self.connections_without_syn,
                 "connection",
-                "begun before it: their window scale is estimated or unknown",
+                "begun before it: window scales are estimated or unknown",
             ),
             (
                 self.duplicate_packets,

@@ -69,6 +69,7 @@ pub(crate) struct Args {
     host: String,
     /// Its port.
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
