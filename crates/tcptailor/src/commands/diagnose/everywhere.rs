@@ -30,7 +30,7 @@ pub(super) fn look(
             }
             // Our own is always there; others may end meanwhile, or not be ours to enter.
             Err(error) if at == 0 => return Err(error),
-            Err(_) => together.leave_out(),
+            Err(error) => together.leave_out(&error),
         }
     }
     Ok((together.document(), drawn))
@@ -56,9 +56,12 @@ impl Together {
         }
     }
 
-    /// Leaves one more out.
-    pub(crate) const fn leave_out(&mut self) {
+    /// Leaves one more out, for this reason.
+    fn leave_out(&mut self, why: &anyhow::Error) {
+        let why = why.downcast_ref::<linux::Error>();
+        let is_forbidden = why.is_some_and(linux::Error::is_missing_privilege);
         self.whole.netns_left_out += 1;
+        self.whole.netns_forbidden += usize::from(is_forbidden);
     }
 
     /// Adds what is said of one.
