@@ -103,10 +103,17 @@ fn unknown_name(all: &[Scenario], name: &str) -> UnknownExperiment {
     let short: String = name.chars().take(NAME_CHARS_MAX).collect();
     let near = nearest(&short, known.into_iter());
     let near = near.or_else(|| nearest(&short.to_ascii_uppercase(), ids.clone()));
+    let mut told: Vec<String> = Vec::new();
+    for id in ids {
+        // Several scenarios may reproduce one.
+        if !told.iter().any(|known| known == id) {
+            told.push(id.to_owned());
+        }
+    }
     UnknownExperiment {
         meant: near.map(str::to_owned),
         name: short,
-        ids: ids.map(str::to_owned).collect(),
+        ids: told,
     }
 }
 
@@ -150,5 +157,10 @@ mod tests {
         check("zzzzzzzz", "unknown experiment `zzzzzzzz`");
         let long = "x".repeat(100_000);
         check(&long, &format!("unknown experiment `{}`", "x".repeat(60)));
+        let UnknownExperiment { ids, .. } = chosen(["x"]).expect_err("none");
+        let mut once = ids.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), ids.len(), "each is named once: {ids:?}");
     }
 }

@@ -232,7 +232,7 @@ fn push_limits(screen: &mut String, flow: &FlowRow) {
 /// Why nothing can be said of some rows, and what would settle it; each reason once, also where
 /// its numbers differ.
 fn push_unclear(screen: &mut String, rows: &[Row<'_>]) {
-    let mut reasons: BTreeMap<String, (&str, Vec<String>)> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, (&str, Vec<usize>)> = BTreeMap::new();
     for (number, row) in rows.iter().enumerate() {
         let flow = row.first();
         if let Some(reason) = flow.unknown.as_deref().filter(|_| !flow.idle) {
@@ -240,10 +240,13 @@ fn push_unclear(screen: &mut String, rows: &[Row<'_>]) {
             let (_, numbers) = reasons
                 .entry(without_numbers.replace("samples", "sample"))
                 .or_insert((reason, Vec::new()));
-            numbers.push((number + 1).to_string());
+            numbers.push(number + 1);
         }
     }
-    for (reason, numbers) in reasons.into_values() {
+    let mut reasons: Vec<(&str, Vec<usize>)> = reasons.into_values().collect();
+    reasons.sort_by_key(|(_, numbers)| numbers.first().copied());
+    for (reason, numbers) in reasons {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         let whose = numbers.join(", ");
         write!(screen, "\n{whose}  unclear: ").expect("a String grows");
         push_wrapped(screen, reason, "   ", whose.len() + 11);

@@ -81,6 +81,10 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// How to go without root: names of namespaces are mounts in /run/netns.
+const IN_USER_NAMESPACE: &str = "Without root, where user namespaces and /dev/net/tun are permitted: \
+     unshare -rm sh -c 'mount -t tmpfs tmpfs /run && tcptailor lab path -- COMMAND'";
+
 /// One end, for starting programs there.
 #[derive(Debug, Serialize)]
 struct Host {
@@ -110,7 +114,13 @@ struct Ended {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     let trial = trial(args)?;
     linux::cleanup::remove_leftovers()?;
-    let path = LabPath::create(&trial.path, trial.seed)?;
+    let path = LabPath::create(&trial.path, trial.seed).map_err(|error| {
+        // The program does not do that itself: COMMAND would see itself as root.
+        match error.is_missing_privilege() {
+            true => Problem::missing(error).hint(IN_USER_NAMESPACE).into(),
+            false => anyhow::Error::from(error),
+        }
+    })?;
     let ready = Ready {
         schema: "tcptailor/lab-path/1",
         client: host(path.a(), &path.a_addr())?,
@@ -192,8 +202,7 @@ fn host(netns: &NetnsHandle, address: &impl ToString) -> Result<Host, Problem> {
         Netns::Named(name) if Path::new(NAMED_DIR).join(name).exists() => name.clone(),
         _ => {
             let what = "cannot give a network namespace a name: mounting is not permitted";
-            return Err(Problem::missing(what)
-                .hint("`unshare -rm tcptailor lab path` may, with an own /run/netns."));
+            return Err(Problem::missing(what).hint(IN_USER_NAMESPACE));
         }
     };
     Ok(Host {

@@ -123,6 +123,17 @@ fn a_reason_that_differs_in_its_numbers_only_is_told_once() {
         text.contains("\n1, 2, 3  unclear: too few samples: "),
         "{text}"
     );
+    // In the order of the rows, not of the alphabet.
+    let other = FlowRow {
+        unknown: Some("no rule explains it".into()),
+        ..unclear(502, 1)
+    };
+    let text = shown(vec![unclear(501, 3), other, unclear(503, 4)], 0);
+    let at = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}: {text}"));
+    assert!(
+        at("\n1, 3  unclear: ") < at("\n2  unclear: no rule"),
+        "{text}"
+    );
 }
 
 #[test]
