@@ -41,6 +41,9 @@ impl Connection {
         }
         if before.life.keepalive != self.settings.life.keepalive {
             self.arm_keepalive(now, shared);
+            if before.life.keepalive.is_some() && self.linux().is_some() {
+                self.count_quiet_time(now, shared);
+            }
         }
         if self.state != State::Closed {
             self.output(now, shared);
