@@ -207,10 +207,11 @@ impl Connection {
         self.timers.set(Timer::Keepalive, due);
     }
 
-    /// The idle time is another one: what has passed of it counts (Linux
+    /// The idle time is another one. Where there was one, what has passed of it counts (Linux
     /// `tcp_sock_set_keepidle_locked`).
     #[cold]
-    pub(super) fn count_quiet_time(&mut self, now: Instant, shared: &Shared) {
+    pub(super) fn rearm_keepalive(&mut self, now: Instant, shared: &Shared, had: bool) {
+        self.arm_keepalive(now, shared);
         let heard = self.traffic.last_heard();
         let (Some(idle), Some(_)) = (
             self.settings.life.keepalive,
@@ -218,6 +219,9 @@ impl Connection {
         ) else {
             return;
         };
+        if !had || self.linux().is_none() {
+            return;
+        }
         let quiet = heard.map_or(Duration::ZERO, |at| now.since(at));
         let left = idle.saturating_sub(quiet);
         let due = shared.tick.expiry(now, left);
