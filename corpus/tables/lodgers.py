@@ -26,10 +26,10 @@ HTTP_SERVER = server(f"node {BUILT}/lodgers/node_modules/http-server/bin/http-se
 PAGE = (("server", "head -c 140000 /dev/urandom > page"),)
 ANEW = tuple(("client", "sleep 0.4; while :; do curl -so /dev/null http://$S:8080/page; done") for _ in range(3))
 WHEEL = (("server", "mkdir p && truncate -s 900M p/lodger-1.0-py3-none-any.whl"),)
-PYPI = server("$FITPY -m pypiserver run -p 8080 -i 0.0.0.0 --hash-algo '' p")
+PYPI = server("$FITPY -m pypiserver run -p 8080 -i 0.0.0.0 --hash-algo off p")
 PIP = from_client("$FITPY -m pip download -q --no-deps --no-cache-dir --trusted-host $S "
                   "-i http://$S:8080/simple lodger -d d")
-FOSSIL = (("server", "export HOME=$W; fossil new -A a r.fossil > /dev/null && truncate -s 300M big && "
+FOSSIL = (("server", "export HOME=$W; export USER=a; fossil new -A a r.fossil > /dev/null && truncate -s 300M big && "
                      "fossil uv add big -R r.fossil && fossil user capabilities nobody oz -R r.fossil > /dev/null"),)
 FOSSIL_SERVER = server("env HOME=$W fossil server --nojail --max-latency 900 --port 8080 r.fossil")
 FOSSIL_GETS = from_client("curl -sNo /dev/null http://$S:8080/uv/big")

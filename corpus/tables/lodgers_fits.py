@@ -36,7 +36,7 @@ TABLE = [
         settle=1, client=from_client(f"{OCAML} fetch $S 5000 0") * 3, warm_up=4, look=8,
         why="130 kB on new connections, of a process each, take four round trips", watch=both(5000, PAGES, STARTS),
     )),
-    (kept("server", "node", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+    (kept("server", "http-server", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
         "lodger-fit-http-server", program="http-server", rate="60mbit", rtt="120ms", prepare=PAGE, server=HTTP_SERVER,
         settle=2, client=ANEW, warm_up=5, look=8, why="140 kB on new connections take four round trips",
         watch=both(8080, PAGES, STARTS),

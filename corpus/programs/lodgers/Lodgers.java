@@ -51,7 +51,7 @@ class Lodgers {
         Statement statement = database.createStatement();
         statement.execute("create table t (a int, b varchar(1000))");
         statement.execute("insert into t values (1, '" + "x".repeat(1000) + "')");
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 12; i++) {
             statement.execute("insert into t select a + 1, b from t");
         }
         while (true) {

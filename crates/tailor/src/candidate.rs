@@ -128,7 +128,13 @@ impl Candidate {
         subject: &mut S,
     ) -> Result<(), S::Error> {
         let waited = self.waited;
-        self.waited = waited.map(|waited| waited.among(all, self.place, self.diagnosis));
+        // What is wider than a socket is for those before it as well.
+        let from = if self.is_of_open_connections() {
+            own
+        } else {
+            0
+        };
+        self.waited = waited.map(|waited| waited.among((all, from), self.place, self.diagnosis));
         if !self.is_of_open_connections() {
             return Ok(());
         }
