@@ -1,11 +1,12 @@
 """Situations of programs that no table before has: libevent's evhttp, Asio, OCaml's channels, fasthttp, Jetty, Derby,
-Hazelcast, http-server of Node, pypiserver and pip, Fossil, Chromium, GStreamer, Snapcast, sysbench, mydumper.
+Hazelcast, http-server of Node, pypiserver and pip, Fossil, Chromium, GStreamer, Snapcast, sysbench, mydumper, Pascal, locust, HTTPie.
 
 Labels were written down before any of them was run. What sets a buffer is what their documentation says: evhttp writes
 16 kB at a time at most; Hazelcast sets both buffers to 128 kB; Derby's client asks for a block of 32 kB of rows, and
 then for the next one; `tcpclientsrc` reads 4096 bytes at a time.
 """
 
+from .callers import SOME_BACK
 from .elsewhere import HELD_BACK
 from .fitting_anew import MARIADB, MARIADB_SERVER
 from .further import from_client
@@ -46,6 +47,11 @@ BENCH_TABLE = ("server", "sleep 3; mariadb --no-defaults --skip-ssl -h 127.0.0.1
                + SYSBENCH.format("127.0.0.1", "oltp_read_only prepare"))
 BENCH_SERVER = (*MARIADB_SERVER, BENCH_TABLE)
 DUMPER = from_client("sh -c 'while :; do rm -rf d; mydumper -h $S -u root -B lab -t 1 -o d; done'")
+PASCAL = f"{BUILT}/lodgers-pascal"
+CALLS = from_client(f"{PASCAL} calls $S 5000 2")
+USERS = (("client", "printf 'from locust import *\nclass U(HttpUser):\n wait_time = between(0.1, 0.5)\n @task\n"
+          " def t(self): self.client.get(\"/2000\")\n' > users.py; "
+          "exec $FITPY -m locust -f users.py --headless -u 5 -r 5 -H http://$S:8080 --only-summary"),)
 CONFIGS = {"lodgers-snap.conf": """
 [server]
 datadir = @W@
@@ -209,5 +215,73 @@ SITUATIONS = [
         server=evhttp(), settle=1, client=GET, warm_up=7, look=7,
         why="a router drops what exceeds 12 Mbit/s, and has no queue",
         watch=both(8080, healthy(*TAKES.accept, "policed"), POLICED),
+    ),
+    # A second round, harder; labels were written after the rules had been mended and before this one was run.
+    Situation(
+        "lodger-again-pascal-nagle", program="pascal", rate="50mbit", rtt="40ms",
+        server=server(f"{PASCAL} answers 5000"), settle=1, client=CALLS, warm_up=4,
+        why="40 and 900 bytes of a call are two writes, over a path as long as a delayed ACK",
+        watch=both(5000, NAGLE, SOME_BACK),
+    ),
+    Situation(
+        "lodger-again-pascal-blocks", program="pascal", rate="50mbit", rtt="20ms",
+        server=server("socat -u TCP-LISTEN:5000,reuseaddr OPEN:/dev/null"), settle=1,
+        client=from_client(f"{PASCAL} gives $S 5000 100000 200"), warm_up=4,
+        why="100 kB each 0.2 s, which takes a path of 50 Mbit/s 16 ms", watch=both(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "lodger-again-ocaml-anew", program="ocaml", rate="60mbit", rtt="40ms",
+        server=server(f"{OCAML} serve 5000 3000000"), settle=1, client=from_client(f"{OCAML} fetch $S 5000 20000"),
+        warm_up=6, look=8, why="SO_RCVBUF is 20000 on each new connection of 3 MB, which lasts 6 s",
+        watch=both(5000, FIXED_WINDOW, FIXED_WINDOW),
+    ),
+    Situation(
+        "lodger-again-evhttp-bbr", program="evhttp", rate="70mbit", rtt="30ms", cc="bbr", server=evhttp(30000),
+        settle=1, client=GET, warm_up=6, why="SO_SNDBUF is 30000 under BBR, the BDP is 262 kB",
+        watch=both(8080, TAKES, SMALL_SNDBUF),
+    ),
+    Situation(
+        "lodger-again-fast-bbr", program="fasthttp", rate="20mbit", rtt="50ms", cc="bbr", server=FAST_SERVER, settle=1,
+        client=GET, warm_up=7, why="BBR fills a path of 20 Mbit/s", watch=both(8080, TAKES, FULL),
+    ),
+    Situation(
+        "lodger-again-locust", program="locust", rate="50mbit", rtt="25ms", server=FAST_SERVER, settle=1, client=USERS,
+        warm_up=8, look=7, why="five users ask for 2 kB, and wait up to half a second",
+        watch=both(8080, SOME_TRAFFIC, SOME_TRAFFIC),
+    ),
+    Situation(
+        "lodger-again-httpie", program="httpie", rate="15mbit", rtt="60ms", server=FAST_SERVER, settle=1,
+        client=from_client("$FITPY -m httpie --ignore-stdin --download -o /dev/null http://$S:8080/8000000000"),
+        warm_up=9, why="a download fills a path of 15 Mbit/s", watch=both(8080, TAKES, FULL),
+    ),
+    Situation(
+        "lodger-again-jetty-reno", program="jetty", rate="50mbit", rtt="30ms", queue="2bdp", cc="reno",
+        path=("--loss", "0.5%"), server=server(f"{JAVA} Lodgers jetty 8080 4000000"), settle=3, client=GET, warm_up=8,
+        look=8, why="five packets of 1000 are lost under Reno, which gets about 5 of 50 Mbit/s",
+        watch=both(8080, LOSS_SEEN, LOSS),
+    ),
+    Situation(
+        "lodger-again-evhttp-clamp", program="evhttp", rate="60mbit", rtt="30ms",
+        prepare=(("client", "ip route show dev lab0 | while read -r route; do ip route change $route dev lab0 "
+                  "window 24000; done"),),
+        server=evhttp(), settle=1, client=GET, warm_up=6, why="the client's route bounds its window to 24 kB",
+        watch=both(8080, fault("peer-window", "rcvbuf-locked", "tcp-rmem-max-cap"), fault("peer-window")),
+    ),
+    Situation(
+        "lodger-again-sysbench-rate", program="sysbench", rate="100mbit", rtt="12ms", prepare=MARIADB,
+        server=BENCH_SERVER, settle=14,
+        client=from_client(SYSBENCH.format("$S", "--time=900 --rate=5 oltp_point_select run")), warm_up=4,
+        why="five rows are asked for in a second", watch=both(3306, SOME_TRAFFIC, SOME_TRAFFIC),
+    ),
+    Situation(
+        "lodger-again-ocaml-lan", program="ocaml", rate="1gbit", rtt="1ms", server=server(f"{OCAML} serve 5000 130000"),
+        settle=1, client=from_client(f"{OCAML} fetch $S 5000 0") * 3, warm_up=4, look=6,
+        why="130 kB on new connections over 1 ms: forks take longer than round trips",
+        watch=both(5000, PAGES, PAGES),
+    ),
+    Situation(
+        "lodger-again-six-bloat", program="evhttp", rate="8mbit", rtt="40ms", queue="500p", server=evhttp(), settle=1,
+        client=GET * 6, warm_up=16, look=8, why="six downloads fill a queue of 0.75 s",
+        watch=both(8080, BLOATED, fault("bufferbloat", also=("path-full",))),
     ),
 ]

@@ -4,13 +4,14 @@ Labels were written down before any of them was run, and that each change that i
 holds what is measured.
 """
 
+from .callers import SOME_BACK
 from .elsewhere import HELD_BACK
 from .fitting_anew import MARIADB
 from .further import from_client
 from .guests_fits import NEVER
 from .lodgers import (ANEW, ASIO_ASKS, BENCH_SERVER, BUILT, DERBY, DUMPER, FAST, FAST_SERVER, FOSSIL, FOSSIL_GETS,
                       FOSSIL_SERVER, GET, HTTP_SERVER, JAVA, OCAML, PAGE, PIP, PYPI, SNAP, SNAP_CLIENT, SNAP_SERVER,
-                      SYSBENCH, WHEEL, evhttp)
+                      SYSBENCH, CALLS, PASCAL, WHEEL, evhttp)
 from .model import *
 from .packages import SMALL_SNDBUF
 from .seeming import LOSS, PAGES, RESTARTS
@@ -93,6 +94,50 @@ TABLE = [
         "lodger-fit-snapcast", program="snapcast", rate="20mbit", rtt="30ms", prepare=SNAP, server=SNAP_SERVER,
         settle=3, client=SNAP_CLIENT, warm_up=6, look=7, why="music, as fast as it plays",
         watch=both(1704, HELD_BACK, PACED),
+    )),
+    # A second round, after rules had been mended.
+    (kept("server", "lodgers-ocaml^", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+        "lodger-again-fit-ocaml", program="ocaml", rate="100mbit", rtt="60ms",
+        server=server(f"{OCAML} serve 5000 220000"), settle=1, client=from_client(f"{OCAML} fetch $S 5000 0") * 2,
+        warm_up=4, look=8, why="220 kB on new connections take four to five round trips",
+        watch=both(5000, PAGES, STARTS),
+    )),
+    (kept("server", "http-server", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+        "lodger-again-fit-http-server", program="http-server", rate="40mbit", rtt="150ms",
+        prepare=(("server", "head -c 80000 /dev/urandom > page"),), server=HTTP_SERVER, settle=2, client=ANEW,
+        warm_up=5, look=8, why="80 kB on new connections take three round trips", watch=both(8080, PAGES, STARTS),
+    )),
+    (kept("server", "java", SMALL_SNDBUF.right, "buf_lock", 1.8, 12), Situation(
+        "lodger-again-fit-jetty", program="jetty", rate="90mbit", rtt="20ms",
+        server=server(f"{JAVA} Lodgers jetty 8080 30000"), settle=3, client=GET, warm_up=6,
+        why="setAcceptedSendBufferSize is 30000, the BDP is 225 kB", watch=both(8080, TAKES, SMALL_SNDBUF),
+    )),
+    (kept("server", "lodgers-evhttp", LOSS.right, "congestion", 1.3, 20), Situation(
+        "lodger-again-fit-evhttp-loss", program="evhttp", rate="30mbit", rtt="60ms", queue="2bdp",
+        path=("--loss", "0.2%"), server=evhttp(), settle=1, client=GET, warm_up=9, look=8,
+        why="two packets of 1000 are lost", watch=both(8080, LOSS_SEEN, LOSS),
+    )),
+    (kept("client", "lodgers-ocaml", CAPPED_WINDOW.right, "net.ipv4.tcp_rmem", 1.3, 9), Situation(
+        "lodger-again-fit-ocaml-rmem", program="ocaml", rate="30mbit", rtt="90ms",
+        prepare=(sysctl("client", "net.ipv4.tcp_rmem=4096 32768 65536"),),
+        server=server(f"{OCAML} serve 5000 3000000"), settle=1, client=from_client(f"{OCAML} fetch $S 5000 0"),
+        warm_up=6, look=8, why="tcp_rmem[2] is 64 KiB, the BDP is 337 kB; 3 MB on each connection",
+        watch=both(5000, CAPPED_WINDOW, CAPPED_WINDOW),
+    )),
+    (kept("server", "lodgers-fasthtt", RESTARTS.right, "net.ipv4.tcp_slow_start_after_idle", 1.15, 6), Situation(
+        "lodger-again-fit-fast-idle", program="fasthttp", rate="50mbit", rtt="60ms", server=FAST_SERVER, settle=1,
+        client=from_client(f"{FAST} get http://$S:8080/500000 2000ms"), warm_up=9, look=13,
+        why="500 kB after each pause of 2 s over 60 ms", watch=both(8080, PAGES, RESTARTS),
+    )),
+    (kept("server", "lodgers-evhttp", {"bufferbloat"}, "congestion", 2, 60), Situation(
+        "lodger-again-fit-six-bloat", program="evhttp", rate="8mbit", rtt="40ms", queue="500p", server=evhttp(),
+        settle=1, client=GET * 3, warm_up=16, look=8, why="three downloads fill a queue of 0.75 s",
+        watch=both(8080, BLOATED, fault("bufferbloat")),
+    )),
+    (kept("client", "lodgers-pascal", NAGLE.right, "nodelay", 1.4, 6), Situation(
+        "lodger-again-fit-pascal", program="pascal", rate="50mbit", rtt="25ms",
+        server=server(f"{PASCAL} answers 5000"), settle=1, client=CALLS, warm_up=4,
+        why="40 and 900 bytes of a call are two writes", watch=both(5000, NAGLE, SOME_BACK),
     )),
 ]
 FITS = {situation.name: label for label, situation in TABLE}
