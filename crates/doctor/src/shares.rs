@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use base::{CongestionState, FlowSample, Instant, Limit, TcpState};
+use base::{CongestionState, FlowSample, Instant, Limit, Rate, TcpState};
 
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 
@@ -207,8 +207,11 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
         return Some(Limit::Nagle);
     }
     // No window or buffer is full, and yet packets are not sent.
-    Some(if is_paced(sample) {
+    Some(if is_held_to_bound(sample) {
         Limit::Pacing
+    } else if sample.bbr.is_some() {
+        // The pace is how BBR sends what it finds the path to carry.
+        Limit::Congestion
     } else if sample
         .local_queue_bytes
         .is_some_and(|queued| u64::from(queued) > 2 * mss)
@@ -229,9 +232,14 @@ fn holds_writer(sample: &FlowSample) -> bool {
     }
 }
 
-/// Whether packets leave at a pace; `pacing_rate` alone is kept of every connection.
-fn is_paced(sample: &FlowSample) -> bool {
-    sample.bbr.is_some() || sample.max_pacing_rate.is_some()
+/// Whether packets leave at the pace that the program set as a bound; `pacing_rate` alone is kept
+/// of every connection. Under BBR the pace may be lower by itself.
+fn is_held_to_bound(sample: &FlowSample) -> bool {
+    let is_reached = |bound: Rate| {
+        let pace = sample.pacing_rate.filter(|_| sample.bbr.is_some());
+        pace.is_none_or(|pace| pace >= bound)
+    };
+    sample.max_pacing_rate.is_some_and(is_reached)
 }
 
 /// Nothing to send and nothing in flight.
@@ -289,6 +297,29 @@ mod tests {
         sample
     }
 
+    /// Paced by BBR to 9 Mbit/s.
+    fn bbr(sample: FlowSample) -> FlowSample {
+        FlowSample {
+            bbr: Some(base::BbrState {
+                bandwidth: Rate::from_bits_per_second(9_000_000),
+                min_rtt: Duration::from_millis(30),
+                pacing_gain: 256,
+                cwnd_gain: 512,
+            }),
+            pacing_rate: Some(Rate::from_bits_per_second(9_000_000)),
+            cwnd_pkts: Some(90),
+            ..full(sample)
+        }
+    }
+
+    /// The same where the program allows so many Mbit/s.
+    fn bounded(sample: FlowSample, mbit: u64) -> FlowSample {
+        FlowSample {
+            max_pacing_rate: Some(Rate::from_bits_per_second(mbit * 1_000_000)),
+            ..bbr(sample)
+        }
+    }
+
     #[test]
     fn each_limit_has_its_place() {
         for (at, limit) in Limit::ALL.into_iter().enumerate() {
@@ -310,6 +341,9 @@ mod tests {
             },
             Limit::Recovery,
         );
+        both(bbr, Limit::Congestion);
+        both(|s| bounded(s, 20), Limit::Congestion);
+        both(|s| bounded(s, 9), Limit::Pacing);
         both(
             |s| FlowSample {
                 snd_wnd_bytes: Some(1000),

@@ -14,7 +14,8 @@ use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
 use crate::rules::steady::Courses;
 use crate::rules::thresholds::{
-    HOLDS_STILL, MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
+    HOLDS_STILL, LASTING_PART, LASTING_RTTS, MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED,
+    SAMPLES_KEPT, SHORTEST_GAP,
 };
 
 /// The counters that must never decrease, with their names.
@@ -480,6 +481,29 @@ impl Timeline {
             .largest(unlimited)
             .or_else(|| self.largest(|s| s.delivery_rate))?;
         Some(delivered.max(self.rate().unwrap_or_default()))
+    }
+
+    /// Largest rate at which payload was acknowledged over an eighth of the interval, and over some
+    /// round trips at least: a token bucket lets bursts pass at the rate of the link behind it.
+    #[must_use]
+    pub fn lasting_rate(&self) -> Option<Rate> {
+        let least = (self.interval() / LASTING_PART).max(self.srtt()? * LASTING_RTTS);
+        let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
+        let acked: Vec<(Instant, u64)> = acked.collect();
+        let mut from = 0;
+        let mut best = self.rate()?;
+        for &(at, bytes) in &acked {
+            let is_whole = |begin: &(Instant, u64)| at.since(begin.0) >= least;
+            while acked.get(from + 1).is_some_and(is_whole) {
+                from += 1;
+            }
+            let (begin, before) = acked[from];
+            let time = at.since(begin);
+            if time >= least && !time.is_zero() {
+                best = best.max(Rate::of(bytes.saturating_sub(before), time));
+            }
+        }
+        Some(best)
     }
 
     /// Bandwidth-delay product of the best rate and the smallest round-trip time, in bytes.

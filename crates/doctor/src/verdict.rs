@@ -118,6 +118,8 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// Share of the time of an operation that the proposed change saves, where arithmetic tells.
     pub saves: Option<f64>,
+    /// The most of it that it may save: as much, where nothing else decides.
+    pub saves_most: Option<f64>,
     /// The limit that follows.
     pub next: Option<NextLimit>,
     /// Proposed changes, smallest scope first. Empty where no TCP setting helps.
@@ -176,6 +178,7 @@ mod tests {
                 confidence,
                 evidence: Vec::new(),
                 saves: None,
+                saves_most: None,
                 next: None,
                 proposals: Vec::new(),
                 remark: String::new(),

@@ -109,8 +109,21 @@ impl ScoredFlow {
         if all.is_zero() {
             return None;
         }
+        // BBR's pace is what it finds the path to carry, and told as that.
+        let is_bbr =
+            |sample: &&base::FlowSample| sample.bbr.is_some() && sample.max_pacing_rate.is_none();
+        let paces_itself = flow
+            .samples
+            .iter()
+            .map(|sample| &**sample)
+            .any(|s| is_bbr(&s));
+        let of = |limit| flow.truth.get(&limit).copied().unwrap_or_default();
         let share = |limit| {
-            let time = flow.truth.get(&limit).copied().unwrap_or_default();
+            let time = match limit {
+                Limit::Pacing if paces_itself => Duration::ZERO,
+                Limit::Congestion if paces_itself => of(limit) + of(Limit::Pacing),
+                _ => of(limit),
+            };
             time.as_secs_f64() / all.as_secs_f64()
         };
         Some(Self {

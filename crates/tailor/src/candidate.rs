@@ -1,7 +1,7 @@
 //! The changes that may fix a finding, from the smallest scope to the largest, and how each can be
 //! tried without harm.
 
-use base::{Change, Live, Scope, Target};
+use base::{Change, KnobValue, Live, Scope, Target};
 use doctor::{Objective, Place, Proposal};
 
 use crate::observed::Answered;
@@ -128,7 +128,13 @@ impl Candidate {
         subject: &mut S,
     ) -> Result<(), S::Error> {
         let waited = self.waited;
-        self.waited = waited.map(|waited| waited.among(all, self.place, self.diagnosis));
+        // What is wider than a socket is for those before it as well.
+        let from = if self.is_of_open_connections() {
+            own
+        } else {
+            0
+        };
+        self.waited = waited.map(|waited| waited.among((all, from), self.place, self.diagnosis));
         if !self.is_of_open_connections() {
             return Ok(());
         }
@@ -192,9 +198,26 @@ impl Candidate {
         (self.place, self.diagnosis, self.text())
     }
 
+    /// The same without its numbers: what did not help is not tried again with those of another
+    /// look, which differ by chance, until chance keeps one of them.
+    pub(crate) fn name_of_kind(&self) -> Name {
+        let mut shown: Vec<String> = Vec::new();
+        let kind = |change: &Change| match change.to {
+            KnobValue::Number(_) | KnobValue::Triple(_) => change.knob.clone(),
+            KnobValue::Flag(_) | KnobValue::Name(_) => text_of(change),
+        };
+        for kind in self.changes.iter().map(kind) {
+            if !shown.contains(&kind) {
+                shown.push(kind);
+            }
+        }
+        (self.place, self.diagnosis, shown.join(", "))
+    }
+
     /// Whether it can be tried, did not fail before, and is not kept already.
     pub(crate) fn is_left(&self, (kept, done): (&[Change], &[Name]), can_reconnect: bool) -> bool {
         !done.contains(&self.name())
+            && !done.contains(&self.name_of_kind())
             && !self.changes.iter().all(|change| kept.contains(change))
             && self.design(can_reconnect).is_some()
     }
@@ -347,4 +370,45 @@ fn reach<S: Subject + ?Sized>(
     };
     let changes = changes.into_iter();
     Ok(changes.map(|change| Reached { change, live }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Netns;
+
+    use super::*;
+
+    /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.
+    #[test]
+    fn what_did_not_help_is_not_tried_with_another_number() {
+        let candidate = |knob: &str, to: KnobValue| Candidate {
+            place: Place::Listening(3306),
+            diagnosis: "tcp-wmem-max-cap",
+            objective: Objective::Goodput,
+            scope: Scope::Namespace,
+            changes: vec![Change {
+                target: Target::Namespace { netns: Netns::Own },
+                knob: knob.into(),
+                to,
+            }],
+            live: true,
+            risk: "",
+            waited: None,
+            proposals: Vec::new(),
+            comes_and_goes: false,
+            turns_slowly: false,
+            is_pool: false,
+        };
+        let raised = |most| {
+            let to = KnobValue::Triple([4096, 16_384, most]);
+            candidate("net.ipv4.tcp_wmem", to)
+        };
+        let failed = [raised(4_194_304).name_of_kind()];
+        assert!(!raised(7_686_144).is_left((&[], &failed), false));
+        let kept = [raised(4_194_304).name()];
+        assert!(raised(7_686_144).is_left((&[], &kept), false));
+        let bbr = candidate("route.congctl", KnobValue::Name("bbr".into()));
+        let cubic = candidate("route.congctl", KnobValue::Name("cubic".into()));
+        assert!(bbr.is_left((&[], &[cubic.name_of_kind()]), false));
+    }
 }

@@ -242,13 +242,13 @@ impl Experiment {
         let p_max = stage.map_or(0.0, |(_, p_max)| *p_max);
         let judged = self.judged(if is_clear { 1.0 } else { p_max });
         judged.map(|judged| self.as_users_see(judged)).or_else(|| {
-            let found = || self.found();
             if is_last {
-                return Some(found());
+                return Some(self.undecided());
             }
             // Without a difference there is nothing more to report.
             let gain = self.gain().filter(|gain| !is_worth_naming(*gain));
-            gain.map(|_| found()).filter(Outcome::is_negligible)
+            let found = gain.map(|_| self.found()).filter(Outcome::is_negligible);
+            found.map(|found| self.as_users_see(found))
         })
     }
 
@@ -311,6 +311,12 @@ impl Experiment {
         }
         let all_time = self.by_all_time();
         let found = all_time.found();
+        if judged.answer == Answer::NotDistinguishable {
+            return Outcome {
+                why: judged.why,
+                ..found
+            };
+        }
         let is_same = |gain: f64| {
             is_worth_naming(gain) && Some(gain > 1.0) == judged.gain.map(|gain| gain > 1.0)
         };
@@ -348,7 +354,7 @@ impl Experiment {
         let judged = judged.map(|judged| self.as_users_see(judged));
         judged.unwrap_or_else(|| Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
-            ..self.found()
+            ..self.undecided()
         })
     }
 
@@ -358,7 +364,7 @@ impl Experiment {
         Outcome {
             time_limit_s: Some(limit.as_secs_f64()),
             time_needed_s: Some(needed.as_secs_f64()),
-            ..self.found()
+            ..self.undecided()
         }
     }
 
@@ -367,8 +373,13 @@ impl Experiment {
     pub fn given_up(&self, why: &'static str) -> Outcome {
         Outcome {
             why: Some(why),
-            ..self.found()
+            ..self.undecided()
         }
+    }
+
+    /// Nothing was found.
+    fn undecided(&self) -> Outcome {
+        self.as_users_see(self.found())
     }
 
     /// The numbers, not yet judged.

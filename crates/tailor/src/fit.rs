@@ -371,8 +371,10 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             (self.tell)(self.subject, FitEvent::Tried(&result))?;
             let is_kept = result.kept;
             tried.push(result);
-            if !is_kept || !candidate.is_of_open_connections() {
-                self.done.push(candidate.name());
+            match is_kept {
+                false => self.done.push(candidate.name_of_kind()),
+                true if candidate.is_of_open_connections() => {}
+                true => self.done.push(candidate.name()),
             }
             if is_kept {
                 self.kept.extend(candidate.changes);

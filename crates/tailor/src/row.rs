@@ -540,6 +540,7 @@ mod tests {
                 expected: "off".into(),
             }],
             saves: None,
+            saves_most: None,
             next: Some(NextLimit {
                 what: "the path".into(),
                 rate: Some(Rate::from_bits_per_second(25_000_000)),

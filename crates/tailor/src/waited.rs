@@ -47,6 +47,8 @@ pub(crate) enum Waited {
     Saved {
         /// From 0 to 1.
         share: f64,
+        /// The same at most.
+        share_most: f64,
         /// How far off that may be.
         error: f64,
         /// How many times better it gets, at most.
@@ -77,10 +79,14 @@ impl Waited {
             });
         }
         let share = verdict.saves?;
+        let share_most = verdict.saves_most.unwrap_or(share).max(share);
         if verdict.diagnosis.objective == Objective::Transfer {
+            // Both ends of a range have the round trip by which it may be off.
+            let slack = if share_most > share { 0.0 } else { SAVED_SLACK };
             return Some(Self::Saved {
                 share,
-                error: share * SAVED_SLACK + SHARE_SLACK,
+                share_most,
+                error: share * slack + SHARE_SLACK,
                 most: TRANSFER_GAIN_MAX,
                 part: 1.0,
             });
@@ -95,6 +101,7 @@ impl Waited {
         let each = timeline.interval().as_secs_f64() / operations;
         Some(Self::Saved {
             share,
+            share_most,
             error: (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK,
             most: (each / min_rtt.max(1e-6)).max(1.0),
             part: 1.0,
@@ -102,16 +109,26 @@ impl Waited {
     }
 
     /// The same where the change is for one connection of a program with all these, and for those
-    /// of its service with the same diagnosis.
-    pub(crate) fn among(self, all: &[Answered<'_, '_>], place: Place, diagnosis: &str) -> Self {
+    /// of its service with the same diagnosis, from the one at `own` on: those before it are left.
+    pub(crate) fn among(
+        self,
+        (all, own): (&[Answered<'_, '_>], usize),
+        place: Place,
+        diagnosis: &str,
+    ) -> Self {
         let Self::Saved {
-            share, error, most, ..
+            share,
+            share_most,
+            error,
+            most,
+            part: _,
         } = self
         else {
             return self;
         };
-        let carried = |is_counted: &dyn Fn(&Answered<'_, '_>) -> bool| -> u64 {
-            let of_service = all.iter().filter(|one| one.case.place() == place);
+        let carried = |from: usize, is_counted: &dyn Fn(&Answered<'_, '_>) -> bool| -> u64 {
+            let of_service = all.iter().skip(from);
+            let of_service = of_service.filter(|one| one.case.place() == place);
             let counted = of_service.filter(|one| is_counted(one));
             counted.map(Answered::carried).sum()
         };
@@ -123,12 +140,13 @@ impl Waited {
                 .map(|verdict| verdict.diagnosis.id);
             one.comes_and_goes() || ids.any(|id| id == diagnosis)
         };
-        let part = match (carried(&is_alike), carried(&|_| true)) {
+        let part = match (carried(own, &is_alike), carried(0, &|_| true)) {
             (0, _) | (_, 0) => 1.0,
             (alike, all) => alike as f64 / all as f64,
         };
         Self::Saved {
             share,
+            share_most,
             error,
             most,
             part,
@@ -152,6 +170,7 @@ impl Waited {
         match self {
             Self::Saved {
                 share,
+                share_most,
                 error,
                 most,
                 part,
@@ -159,8 +178,8 @@ impl Waited {
                 let gain = |share: f64| (1.0 / (1.0 - share).max(1e-9)).clamp(1.0, most);
                 let gains = Range {
                     low: gain((share - error).max(0.0)),
-                    value: gain(share),
-                    high: gain(share + error),
+                    value: gain((share + share_most) / 2.0),
+                    high: gain(share_most + error),
                 };
                 saved(gains, part, objective, before)
             }
@@ -231,6 +250,7 @@ mod tests {
     const fn all_saved(share: f64, error: f64, most: f64) -> Waited {
         Waited::Saved {
             share,
+            share_most: share,
             error,
             most,
             part: 1.0,
@@ -285,6 +305,7 @@ mod tests {
         };
         let stalled = Waited::Saved {
             share: 0.89,
+            share_most: 0.89,
             error: 0.02,
             most: 20.0,
             part: 0.0125,

@@ -154,7 +154,8 @@ fn of_verdict(
     verdict: &Verdict,
 ) -> Vec<WhatIf> {
     let (place, diagnosis) = (answered.case.place(), verdict.diagnosis.id);
-    let waited = Waited::of(answered, verdict).map(|waited| waited.among(all, place, diagnosis));
+    let waited =
+        Waited::of(answered, verdict).map(|waited| waited.among((all, 0), place, diagnosis));
     let mut found: Vec<WhatIf> = Vec::new();
     for proposal in &verdict.proposals {
         let scope = proposal.knob.scope;

@@ -475,3 +475,27 @@ fn going_on_where_it_is_close_finds_more_and_keeps_no_more_that_is_useless() {
     );
     assert!(long > short + 10, "{short} and {long} of 100");
 }
+
+/// A stream is in flight all the time: where nothing differs, nothing is said of that.
+#[test]
+fn what_does_not_differ_is_told_per_second() {
+    let mut source = Source::new(Traffic::Steady, seeds::first());
+    let mut experiment = Experiment::alternating(Objective::Goodput);
+    let outcome = loop {
+        if let Some(outcome) = experiment.outcome() {
+            break outcome;
+        }
+        let arm = experiment.next();
+        let measure = source.look(1.0);
+        let busy_goodput_bps = Some(measure.goodput_bps);
+        experiment.add(
+            arm,
+            Measure {
+                busy_goodput_bps,
+                ..measure
+            },
+        );
+    };
+    assert_eq!(outcome.answer, Answer::NotDistinguishable);
+    assert!(!outcome.while_in_flight);
+}

@@ -28,6 +28,7 @@ impl Draft {
             confidence,
             evidence: Vec::new(),
             saves: None,
+            saves_most: None,
             next: None,
             proposals: Vec::new(),
             remark: String::new(),
@@ -71,6 +72,14 @@ impl Draft {
     /// The proposed change saves this much of the time of an operation.
     pub(crate) fn saves(mut self, share: f64) -> Self {
         self.0.saves = Some(share.clamp(0.0, 1.0));
+        self.0.saves_most = self.0.saves;
+        self
+    }
+
+    /// It may save as much.
+    pub(crate) fn saves_up_to(mut self, share: f64) -> Self {
+        let least = self.0.saves.unwrap_or(0.0);
+        self.0.saves_most = Some(share.clamp(least, 1.0));
         self
     }
 

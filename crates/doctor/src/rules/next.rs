@@ -2,7 +2,7 @@
 
 use base::{Limit, Live, Rate, human};
 
-use super::thresholds::WORTHWHILE_GAIN;
+use super::thresholds::{LOCAL_RTT, WORTHWHILE_GAIN};
 use crate::timeline::Timeline;
 use crate::verdict::NextLimit;
 use crate::view::View;
@@ -100,7 +100,10 @@ fn path_rate(view: &View<'_>) -> Option<u64> {
     (best as f64 > rate as f64 * WORTHWHILE_GAIN).then_some(best)
 }
 
+/// Within a machine round trips are those of the kernel alone, and a window in each of them bounds
+/// nothing that a program could reach.
 fn per_round_trip(view: &View<'_>, bytes: u64, what: String) -> Option<(u64, String)> {
-    let rate = Rate::of(bytes, view.min_rtt()?);
+    let round_trip = view.min_rtt().filter(|rtt| *rtt >= LOCAL_RTT)?;
+    let rate = Rate::of(bytes, round_trip);
     Some((rate.bits_per_second(), what))
 }

@@ -395,7 +395,7 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
     if program_sets_rate(view) {
         return None;
     }
-    let best = sender.best_rate();
+    let best = sender.lasting_rate();
     let of_best =
         best.map(|best| rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64);
     let confidence = match of_best {
@@ -414,7 +414,7 @@ fn fullness(view: &View<'_>, id: &'static str) -> Option<Draft> {
                     || "the bottleneck rate".into(),
                     |best| {
                         format!(
-                            "the bottleneck rate: up to {}, the best delivery rate",
+                            "the bottleneck rate: {}, the best of some round trips",
                             human::rate(best)
                         )
                     },

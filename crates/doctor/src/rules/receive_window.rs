@@ -11,12 +11,12 @@ use super::held_acks::{self, AckPattern};
 use super::next::{next_after_window, next_limit};
 use super::thresholds::{
     ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, BURST_WINDOWS, CLOSED_ROUND_TRIPS, CLOSED_SHARE,
-    CLOSED_TIME, DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, MIN_BUSY_SHARE,
-    MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES, PAUSE_ROUND_TRIPS,
-    PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE, SLEEPS_SHARE,
-    SPARSE_ACKS_DELAY, SPARSE_ACKS_WINDOW, TICK, UNREAD_SHARE, UNREAD_VOTES, UNSCALED_SHARE,
-    UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE, WINDOW_SHARE, WINDOW_SHRINKS_BY,
-    WINDOW_SHRINKS_SHARE,
+    CLOSED_TIME, DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, LOCAL_RTT,
+    MIN_BUSY_SHARE, MOSTLY_STOPPED, MOVING_WINDOW_SEGMENTS, NEVER_READ_SHARE, NEVER_READ_VOTES,
+    PAUSE_ROUND_TRIPS, PROBING_STOPPED, PROMPT_READER_SHARE, RECEIVE_MEMORY_SHARE, SHUT_SHARE,
+    SLEEPS_SHARE, SPARSE_ACKS_DELAY, SPARSE_ACKS_WINDOW, TELLING_FACTOR, TICK, UNREAD_SHARE,
+    UNREAD_VOTES, UNSCALED_SHARE, UNSCALED_WINDOW, USUAL_RMEM_MAX, WINDOW_PER_RTT_SHARE,
+    WINDOW_SHARE, WINDOW_SHRINKS_BY, WINDOW_SHRINKS_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, ratio_of_times};
 use crate::verdict::{Confidence, Verdict};
@@ -598,9 +598,16 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
         false => WINDOW_SHARE,
     };
     let offered = view.window_offered();
+    // Where that is far from what is carried, and within a machine, it tells nothing.
+    let is_near = |rate: &Rate| {
+        let carried = view.rate().unwrap_or_default().bits_per_second() as f64;
+        rate.bits_per_second() as f64 <= carried * TELLING_FACTOR
+    };
+    let round_trip = view.min_rtt().filter(|rtt| *rtt >= LOCAL_RTT);
     let per_round_trip = offered
-        .zip(view.min_rtt())
-        .map(|(bytes, rtt)| Rate::of(bytes, rtt));
+        .zip(round_trip)
+        .map(|(bytes, rtt)| Rate::of(bytes, rtt))
+        .filter(is_near);
     Draft::new(id, share, sure)
         .row_if(
             "rwnd_limited_time",

@@ -413,6 +413,12 @@ pub(crate) const PASSED_SEGMENTS: u64 = 10;
 /// Loss at which a connection may get nothing through beside others (measured: 12 of 30 flows on 5
 /// Mbit/s with a queue of 25 packets, beside others that lost 5 to 20 %).
 pub(crate) const STARVING_LOSS: f64 = 0.03;
+/// What a window would carry in each round trip is compared with what is carried up to so many
+/// times as much: beyond, the window is not what decides.
+pub(crate) const TELLING_FACTOR: f64 = 20.0;
+/// A rate lasts that is reached over this part of the time, and over so many round trips.
+pub(crate) const LASTING_PART: u32 = 8;
+pub(crate) const LASTING_RTTS: u32 = 4;
 /// Share of samples in which the sender has more than the path takes.
 pub(crate) const FULL_SHARE: f64 = 0.5;
 /// A rate within this share of the best that was ever delivered is the path's.

@@ -190,3 +190,23 @@ fn a_window_that_holds_still_is_not_that_of_the_beginning() {
     assert_eq!(largest(&moves), Some(65_160), "a reader moves it");
     assert_eq!(largest(&[None]), Some(65_160), "nothing else tells");
 }
+
+/// 10 Mbit/s, of which a bucket lets 60 kB pass at 200 Mbit/s each second: no path carries that.
+#[test]
+fn a_burst_is_no_rate_that_lasts() {
+    let acked = |millis: u64| millis * 1250 + (millis / 1000 + 1) * 60_000;
+    let look = |millis: u64| {
+        let mut sample = at(millis);
+        sample.bytes_acked = Some(acked(millis));
+        sample.srtt = Some(Duration::from_millis(20));
+        sample.delivery_app_limited = Some(false);
+        let is_burst = millis % 1000 < 3;
+        let mbit = if is_burst { 200 } else { 10 };
+        sample.delivery_rate = Some(Rate::from_bits_per_second(mbit * 1_000_000));
+        sample
+    };
+    let seen = timeline((0..4000).step_by(10).map(look));
+    let mbit = |rate: Option<Rate>| rate.map(|rate| rate.bits_per_second() / 1_000_000);
+    assert_eq!(mbit(seen.best_rate()), Some(200));
+    assert_eq!(mbit(seen.lasting_rate()), Some(10));
+}

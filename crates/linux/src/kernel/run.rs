@@ -631,6 +631,7 @@ mod tests {
             confidence: Confidence::High,
             evidence: Vec::new(),
             saves: None,
+            saves_most: None,
             next: None,
             proposals: Vec::new(),
             remark: String::new(),

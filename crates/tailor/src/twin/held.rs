@@ -19,6 +19,8 @@ const ROOMS: [u32; 3] = [2048, 32_768, 131_072];
 const RATE_FACTOR: f64 = 10.0;
 /// Rates that are tried where trains are seen: so many times theirs.
 const CREST_STEPS: [f64; 10] = [0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0];
+/// Rates that are tried above these, as long as the highest is as plausible as the best.
+const HIGHER_STEPS: [f64; 3] = [2.8, 4.0, 8.0];
 /// The same where packets were lost, which takes more runs.
 const LOSSY_STEPS: [f64; 7] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0];
 /// The same where trains are as long as that: they show it as it is.
@@ -106,7 +108,10 @@ impl Search<'_> {
         }
         self.hold(&all);
         self.hold_mean(draft);
-        let most = rates.iter().copied().fold(rate, f64::max);
+        let mut most = rates.iter().copied().fold(rate, f64::max);
+        if crest.is_some() && self.link_bps.is_none() && !is_long {
+            most = self.hold_higher((draft, &best), (rate, most), factors[0]);
+        }
         self.is_rate_known = self.link_bps.is_some() || is_long || self.is_below(most);
         true
     }
@@ -122,6 +127,27 @@ impl Search<'_> {
             _ => false,
         };
         settings.contains_key("sndbuf") || is_most
+    }
+
+    /// Tries rates above the highest one so far, as long as that is as plausible as the best: short
+    /// trains may end before they are as dense as the link makes them. Returns the highest tried.
+    fn hold_higher(
+        &mut self,
+        (draft, best): (&Draft, &Draft),
+        (rate, mut most): (f64, f64),
+        queue: f64,
+    ) -> f64 {
+        for step in HIGHER_STEPS {
+            let held = self.held(best).filter(|_| !self.is_below(most));
+            let Some(held) = held else { break };
+            most = rate * step;
+            let higher = self.drafts(draft, most, held);
+            let alike = higher.filter(|draft| draft.loss == best.loss);
+            let alike: Vec<Draft> = alike.map(|draft| self.with_queue(draft, queue)).collect();
+            self.hold(&alike);
+            self.hold_mean(draft);
+        }
+        most
     }
 
     /// Tries the mean of the rates, with what the best has beside it.

@@ -266,11 +266,12 @@ impl Observables {
     /// Payload per second, as the program counts it where it does.
     #[must_use]
     pub fn goodput_bps(&self) -> f64 {
-        match self.measure.goodput_bps {
-            0 => self.main().bps,
-            // What the kernel counts is that of whole looks, and this of the samples.
-            _ if self.measure.busy_goodput_bps.is_some() => self.main().bps,
-            bps => bps as f64,
+        let told = self.measure.goodput_bps;
+        // What the kernel counts is that of whole looks, and this of the samples.
+        if told == 0 || self.measure.busy_goodput_bps.is_some() {
+            self.main().bps
+        } else {
+            told as f64
         }
     }
 
