@@ -246,6 +246,23 @@ fn the_list_at_40_columns_of_a_plain_locale() {
     insta::assert_snapshot!(screen(&model(40, 20), &ASCII));
 }
 
+/// The other end's window is not health: what keeps it small shows there.
+#[test]
+fn what_the_other_end_holds_is_not_counted_as_healthy() {
+    let mut model = model(120, 24);
+    let seen = seen();
+    let flows = vec![
+        seen[0].row(verdict("peer-window", false)),
+        seen[2].row(verdict("path-full", false)),
+    ];
+    model.handle(Event::Judged(Box::new(
+        Document::default().with_flows(flows),
+    )));
+    let shown = screen(&model, &PLAIN);
+    let expected = "2 connections  1 limited by the other end's window  1 healthy";
+    assert!(shown.contains(expected), "{shown}");
+}
+
 #[test]
 fn connections_at_80_columns() {
     let mut model = model(80, 24);
