@@ -4,6 +4,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufRead;
+use std::net::IpAddr;
 
 use base::pcap::{CapturedPacket, PcapError, Reader};
 use base::tcp::TcpFlags;
@@ -92,6 +93,9 @@ pub struct Analysis {
     summaries: VecDeque<FlowSummary>,
     /// Packets by where they seem to have been captured.
     vantages: BTreeMap<Vantage, u64>,
+    /// The end at which all of those that show one were captured; `None` behind the first that was
+    /// captured elsewhere.
+    place: Option<Option<IpAddr>>,
     /// Points of the traces of open connections.
     trace_points: usize,
     /// Traces of connections that have ended.
@@ -186,6 +190,7 @@ impl Analysis {
             spare: Vec::new(),
             summaries: VecDeque::new(),
             vantages: BTreeMap::new(),
+            place: None,
             trace_points: 0,
             traces: BTreeMap::new(),
         }
@@ -202,6 +207,7 @@ impl Analysis {
                 self.budget.earn();
                 let is_cut = (packet.bytes.len() as u64) < u64::from(packet.original_bytes);
                 self.summary.cut_packets += u64::from(is_cut);
+                self.summary.cut_options_packets += u64::from(segment.has_cut_options);
                 self.handle_segment(segment);
             }
             Found::Fragment => self.summary.fragments += 1,
@@ -402,6 +408,15 @@ impl Analysis {
         }
         if let Some(vantage) = Vantage::of(flow) {
             *self.vantages.entry(vantage).or_default() += flow.packets;
+            let (sender, _) = flow.sends_most();
+            let FlowKey { local, remote } = flow.key.of_end(sender);
+            let at = match vantage {
+                Vantage::Sender => Some(local.ip()),
+                Vantage::Receiver => Some(remote.ip()),
+                _ => None,
+            };
+            let before = self.place.unwrap_or(at);
+            self.place = Some(at.filter(|_| at == before));
         }
     }
 
@@ -464,6 +479,9 @@ impl Analysis {
             true => Some(Vantage::BothEnds),
             false => most.map(|(vantage, _)| *vantage),
         };
+        let is_either = |end| self.vantages.contains_key(&end);
+        let are_both = is_either(Vantage::Sender) && is_either(Vantage::Receiver);
+        self.summary.taken_at = self.place.flatten().filter(|_| are_both);
         let began = self.began.unwrap_or_default();
         let micros = self.ended.since(began).as_micros();
         self.summary.duration_us = u64::try_from(micros).unwrap_or(u64::MAX);

@@ -23,6 +23,15 @@ pub(crate) struct Opening {
     pub(crate) stamps: bool,
     /// Its SYN asked for ECN, or agreed.
     pub(crate) ecn: bool,
+    /// The capture cut its options.
+    pub(crate) is_cut: bool,
+}
+
+impl Opening {
+    /// Whether a SYN was seen whole: an option that it does not have was not offered.
+    pub(crate) const fn tells(&self) -> bool {
+        self.syns > 0 && !self.is_cut
+    }
 }
 
 /// The end.
@@ -141,6 +150,7 @@ impl End {
         opening.sack = segment.syn.sack;
         opening.stamps = segment.timestamps.is_some();
         opening.ecn = segment.has(TcpFlags::ECE);
+        opening.is_cut = segment.has_cut_options;
     }
 
     /// The other end takes segments of this MSS, of which options take a part.
@@ -205,12 +215,12 @@ impl End {
     /// The scale of the windows that it offers: agreed in the handshake, or what this many full
     /// windows fit; `None` where neither tells.
     pub(crate) fn scale(&self, other: &Self) -> Option<u8> {
-        match (self.opening.syns > 0, other.opening.syns > 0) {
-            (true, true) => {
-                let both = self.opening.scale.zip(other.opening.scale);
-                Some(both.map_or(0, |(own, _)| own))
-            }
+        if let Some((own, _)) = self.opening.scale.zip(other.opening.scale) {
+            return Some(own);
+        }
+        match (self.opening.tells(), other.opening.tells()) {
             // Who offers none has none.
+            (true, true) => Some(0),
             (true, false) if self.opening.scale.is_none() => Some(0),
             (_, true) if other.opening.scale.is_none() => Some(0),
             (true, false) => self.opening.scale,

@@ -305,7 +305,9 @@ impl Flow {
     fn take_syn(&mut self, segment: &Segment) {
         let (own, other) = self.pair(segment.from);
         own.note_syn(segment);
-        other.sender.scale.settle();
+        if own.opening.tells() {
+            other.sender.scale.settle();
+        }
         own.sender.on_syn(segment.seq);
         let asked = other.opening.syn_at.filter(|_| other.opening.syns == 1);
         if let Some(asked) = asked.filter(|_| own.opening.syns == 1) {

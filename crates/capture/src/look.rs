@@ -89,15 +89,18 @@ pub(crate) fn look(
     // Without ACKs nothing is known of what has arrived.
     let hears = sender.hears;
     let count = |value: u64| hears.then_some(value);
-    let has_sent = sender.has_begun();
+    // Without its segments, their ACKs tell how much it sent, and not what it had in flight.
+    let shows = hears && counts.segments > 0;
+    let has_sent = sender.has_begun() && counts.segments > 0;
     let both_open = end.opening.syns > 0 && other.opening.syns > 0;
-    let agreed = |of: fn(&End) -> bool| both_open.then(|| of(end) && of(other));
+    let both_tell = end.opening.tells() && other.opening.tells();
+    let agreed = |of: fn(&End) -> bool| both_tell.then(|| of(end) && of(other));
     let has_received = other.sender.has_begun();
     FlowSample {
         cookie: Some(cookie),
         source: Source::Capture,
         state: Some(state(end, other)),
-        congestion_state: hears.then_some(loss.state()),
+        congestion_state: shows.then_some(loss.state()),
         timestamps: agreed(|end| end.opening.stamps)
             .or((end.has_stamps && other.has_stamps).then_some(true)),
         sack: agreed(|end| end.opening.sack),
@@ -107,20 +110,18 @@ pub(crate) fn look(
         rcv_wscale: end.scale(other),
         snd_mss_bytes: Some(mss),
         advmss_bytes: end.opening.mss.map(u32::from),
-        unacked_pkts: hears.then_some(unacked),
-        sacked_pkts: hears.then_some(sacked),
-        lost_pkts: hears.then_some(lost),
-        retrans_pkts: hears.then_some(loss.again_pkts(lost)),
+        unacked_pkts: shows.then_some(unacked),
+        sacked_pkts: shows.then_some(sacked),
+        lost_pkts: shows.then_some(lost),
+        retrans_pkts: shows.then_some(loss.again_pkts(lost)),
         timeouts: Some(match state(end, other) {
             TcpState::SynSent => {
                 u8::try_from(end.opening.syns.saturating_sub(1)).unwrap_or(u8::MAX)
             }
             _ => loss.backoff,
         }),
-        backoff: hears.then_some(loss.backoff),
-        ssthresh_pkts: loss
-            .cut
-            .or((both_open && sender.hears).then_some(NO_THRESHOLD)),
+        backoff: shows.then_some(loss.backoff),
+        ssthresh_pkts: loss.cut.or((both_open && shows).then_some(NO_THRESHOLD)),
         snd_wnd_bytes: sender.window,
         rcv_wnd_bytes: end.scale(other).map(|scale| u32::from(end.window) << scale),
         srtt: rtt.srtt(),
@@ -129,7 +130,7 @@ pub(crate) fn look(
         gap_ranks: count(sender.gaps().1),
         rttvar: rtt.srtt().map(|_| rtt.variation()),
         min_rtt: rtt.min(),
-        rto: hears.then(|| rtt.rto_after(loss.backoff)),
+        rto: shows.then(|| rtt.rto_after(loss.backoff)),
         since_data_sent: since(sender.last_data),
         since_data_received: since(other.sender.last_data),
         since_ack_received: since(sender.last_ack),
@@ -147,8 +148,11 @@ pub(crate) fn look(
         dsack_dups: count(loss.needless),
         reord_seen: has_sent.then_some(loss.reordered + loss.overtaken),
         rto_total: count(loss.timeouts),
-        busy_time: hears.then_some(sender.busy_time()),
-        rwnd_limited_time: sender.window.map(|_| sender.waits.of(Cause::PeerWindow)),
+        busy_time: shows.then_some(sender.busy_time()),
+        rwnd_limited_time: sender
+            .window
+            .filter(|_| shows)
+            .map(|_| sender.waits.of(Cause::PeerWindow)),
         delivery_rate: sender.rates().0,
         // What small segments show although earlier ones are out.
         nodelay: sender.waits.shows_nodelay().then_some(true),
@@ -160,7 +164,7 @@ pub(crate) fn look(
 /// Scaling needs the option in both SYNs: one without it tells that there is none (RFC 7323 section
 /// 1.3).
 fn scaling_agreed(end: &End, other: &End) -> Option<bool> {
-    let offers = |end: &End| (end.opening.syns > 0).then_some(end.opening.scale.is_some());
+    let offers = |end: &End| end.opening.tells().then_some(end.opening.scale.is_some());
     match (offers(end), offers(other)) {
         (Some(false), _) | (_, Some(false)) => Some(false),
         (Some(true), Some(true)) => Some(true),

@@ -80,6 +80,8 @@ pub(crate) struct Segment {
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) sack: SackBlocks,
     pub(crate) syn: SynOptions,
+    /// A short snapshot cut its options: one that is not there may have been sent.
+    pub(crate) has_cut_options: bool,
 }
 
 impl Segment {
@@ -269,6 +271,7 @@ fn segment(packet: &CapturedPacket<'_>, ip: &IpPacket<'_>, ip_bytes: usize) -> O
         timestamps,
         sack,
         syn,
+        has_cut_options: bytes.len() < header_bytes,
     }))
 }
 

@@ -1,7 +1,7 @@
 //! Summaries of a capture as a whole, and of each of its connections.
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base::pcap::PcapError;
 use base::{FlowKey, human};
@@ -33,7 +33,9 @@ pub struct CaptureSummary {
     pub fragments: u64,
     /// Packets that were cut off before the end of their TCP header, or are damaged.
     pub unreadable_packets: u64,
-    /// Packets that were cut off behind it; nothing is lost by that.
+    /// Packets that were cut off within the options of that: of these, options are unknown.
+    pub cut_options_packets: u64,
+    /// Packets that were cut off behind the fixed part of it.
     pub cut_packets: u64,
     /// Segments that stand in the capture twice.
     pub duplicate_packets: u64,
@@ -59,6 +61,8 @@ pub struct CaptureSummary {
     pub connections_left_out: u64,
     /// Vantage point, from most of its packets.
     pub taken: Option<Vantage>,
+    /// Where it was made, if that end sends in some connections and receives in others.
+    pub taken_at: Option<IpAddr>,
     /// Microseconds from the first packet to the last.
     pub duration_us: u64,
 }
@@ -90,7 +94,7 @@ impl CaptureSummary {
     /// Missing parts, and their consequences, in sentences.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
-        let rows: [(u64, &str, &str); 11] = [
+        let rows: [(u64, &str, &str); 12] = [
             (
                 self.dropped_packets.unwrap_or(0),
                 "packet",
@@ -109,7 +113,7 @@ impl CaptureSummary {
             (
                 self.connections_without_syn,
                 "connection",
-                "begun before it: their window scale is estimated or unknown",
+                "begun before it: window scales are estimated or unknown",
             ),
             (
                 self.duplicate_packets,
@@ -125,6 +129,12 @@ impl CaptureSummary {
                 self.unreadable_packets,
                 "packet",
                 "damaged, or cut off before the end of the TCP header (tcpdump -s 128)",
+            ),
+            (
+                self.cut_options_packets,
+                "packet",
+                "cut off within their TCP options: window scales, SACK and timestamps that stood \
+                 there are unknown (tcpdump -s 128)",
             ),
             (
                 self.clock_steps_back,
@@ -339,7 +349,7 @@ fn direction(flow: &Flow, from: usize) -> DirectionSummary {
         srtt_us: sender.rtt.srtt().map(micros),
         flight_max_bytes: sender.hears.then_some(sender.flight_max),
         window_scale: other.scale(end),
-        window_scale_estimated: other.opening.syns == 0 && sender.scale.scale().is_some(),
+        window_scale_estimated: !other.opening.tells() && sender.scale.scale().is_some(),
         zero_windows: counts.zero_windows,
         best_rate_bps: sender.rates().1.map(base::Rate::bits_per_second),
         delayed_acks: flow.delayed_acks[1 - from],

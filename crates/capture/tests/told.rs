@@ -485,3 +485,61 @@ fn a_timeout_is_twice_as_long_with_each_one_in_a_row() {
     let seen: Vec<_> = (1..=4).map(timeout).collect();
     assert_eq!(seen, [420, 840, 1680, 3360].map(Some));
 }
+
+/// A snapshot of 54 bytes of an Ethernet frame ends where the options begin.
+#[test]
+fn options_that_the_capture_cut_are_unknown_and_not_refused() {
+    let opening = |from_client, flags| Made {
+        from_client,
+        seq: 0,
+        flags,
+        payload: 0,
+        mss: 1460,
+        scale: 10,
+        ..plain(0, 9)
+    };
+    let mut made = vec![opening(true, SYN), opening(false, SYN | ACK)];
+    for number in 0..40 {
+        made.push(data(1000 * u64::from(number), 1 + 100 * number));
+        made.push(ack(1000 * u64::from(number) + 500, 101 + 100 * number));
+    }
+    let check = |cut: usize, expected: (u64, Option<u8>, Option<bool>)| {
+        let bytes: Vec<Vec<u8>> = made.iter().map(Made::headers).collect();
+        let packets = made.iter().zip(&bytes).map(|(made, bytes)| CapturedPacket {
+            original_bytes: 1500,
+            ..raw(1000 * made.micros, &bytes[..bytes.len().min(cut)])
+        });
+        let (recording, summary, flows) = analysed(packets, listing());
+        let sample = recording.flows[0].samples.iter().last();
+        let seen = (
+            summary.cut_options_packets,
+            flows[0].forward.window_scale,
+            sample.and_then(|sample| sample.sack),
+        );
+        assert_eq!(seen, expected, "cut to {cut} bytes");
+        assert_eq!(summary.doubts().is_empty(), expected.0 == 0);
+    };
+    check(40, (2, None, None));
+    // These SYNs offer no SACK.
+    check(128, (0, Some(10), Some(false)));
+}
+
+/// ACKs of segments that went another way tell how much arrived, and not what the sender waited
+/// for.
+#[test]
+fn a_sender_whose_segments_are_not_there_is_not_said_to_wait() {
+    let acks: Vec<Made> = (1..400)
+        .map(|number| ack(10_000 * u64::from(number), 1 + 1000 * number))
+        .collect();
+    let (recording, summary, _) = analysed_all(&acks, listing());
+    assert_eq!(summary.one_way_connections, 1);
+    let sender = recording.flows.iter();
+    let sender = sender.filter(|track| track.key.remote.port() == 80);
+    let samples: Vec<_> = sender.flat_map(|track| track.samples.iter()).collect();
+    assert!(samples.len() > 20);
+    for sample in samples {
+        assert!(sample.bytes_acked.is_some());
+        assert_eq!((sample.unacked_pkts, sample.notsent_bytes), (None, None));
+        assert_eq!(sample.busy_time, None);
+    }
+}

@@ -405,6 +405,15 @@ impl Timeline {
         Some(Rate::of(self.counted(|s| s.bytes_acked)?, self.interval()))
     }
 
+    /// Payload that left per second, each byte once: where a capture has no ACKs, all that is
+    /// known.
+    #[must_use]
+    pub fn send_rate(&self) -> Option<Rate> {
+        let sent = self.counted(|s| s.bytes_sent)?;
+        let again = self.counted(|s| s.bytes_retrans).unwrap_or(0);
+        Some(Rate::of(sent.saturating_sub(again), self.interval()))
+    }
+
     /// Received payload per second.
     #[must_use]
     pub fn receive_rate(&self) -> Option<Rate> {

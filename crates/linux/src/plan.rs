@@ -317,7 +317,8 @@ impl Plan {
         }
         Err(Error::Refused {
             what: "the plan does not fit any more".into(),
-            reason: reason + "; make a new one with `tcptailor diagnose -o`",
+            reason: reason
+                + "; make a new one, with `-o` of the command that made it (diagnose, bdp)",
         })
     }
 }

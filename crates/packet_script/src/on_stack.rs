@@ -205,6 +205,9 @@ impl StackHost {
             Ok(payload) => CallResult::Count(payload.len()),
             Err(ReadError::Empty) => CallResult::Again,
             Err(ReadError::Failed(failure)) if self.told.insert(id) => failed(failure),
+            Err(ReadError::Failed(StackFailure::Disconnected)) => {
+                CallResult::Error("not-connected".into())
+            }
             Err(_) => CallResult::End,
         })
     }
@@ -264,7 +267,7 @@ fn failed(failure: StackFailure) -> CallResult {
 
 const fn failure_name(failure: StackFailure) -> &'static str {
     match failure {
-        StackFailure::Reset => "reset",
+        StackFailure::Reset | StackFailure::Disconnected => "reset",
         StackFailure::BrokenPipe => "broken",
         StackFailure::Refused => "refused",
         StackFailure::TimedOut => "timed-out",

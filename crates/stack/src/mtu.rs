@@ -92,6 +92,10 @@ struct Search {
     since: Instant,
     /// Segments still have this size, from before it; at least that of the path: they have none.
     in_use: Option<u16>,
+    /// Bytes that the probe took from the packet behind it, which stays charged for them.
+    taken: u32,
+    /// Where that packet begins.
+    taken_from: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -394,6 +398,21 @@ impl MtuState {
         }
     }
 
+    /// The next probe takes this many bytes from the front of the packet that then begins at
+    /// `start`: Linux does not give back its memory for them (`tcp_mtu_probe`).
+    pub(crate) fn take_from_next(&mut self, taken: u32, start: u64) {
+        if let Some(search) = &mut self.search {
+            (search.taken, search.taken_from) = (taken, start);
+        }
+    }
+
+    /// What [`Self::take_from_next`] was told last, where it was anything.
+    #[inline]
+    pub(crate) fn taken_from_next(&self) -> Option<(u32, u64)> {
+        let search = self.search.as_ref()?;
+        (search.taken > 0).then_some((search.taken, search.taken_from))
+    }
+
     /// The data of the probe in flight.
     pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         let probe = self.search.as_ref()?.probe?;
@@ -546,6 +565,8 @@ impl MtuState {
             unknown: 0,
             since: now,
             in_use: None,
+            taken: 0,
+            taken_from: 0,
         }));
     }
 

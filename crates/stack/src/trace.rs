@@ -244,6 +244,7 @@ const fn failure_name(failure: Failure) -> &'static str {
         Failure::TimedOut => "timed-out",
         Failure::Unreachable => "unreachable",
         Failure::Aborted => "aborted",
+        Failure::Disconnected => "disconnected",
     }
 }
 

@@ -265,7 +265,8 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
     pub fn measured(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> Self {
         let Answered { case, ends, .. } = answered;
         let (track, timeline) = (case.track(), case.timeline());
-        let (sent, received) = (timeline.rate(), timeline.receive_rate());
+        let sent = timeline.rate().or_else(|| timeline.send_rate());
+        let received = timeline.receive_rate();
         let (direction, rate) = if received > sent {
             (Direction::In, received)
         } else {
@@ -372,6 +373,9 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
     /// "here", and what only a socket could confirm is at most consistent with what is seen.
     pub fn set_seen_in_packets(&mut self) {
         let (local, remote) = (self.local.ip(), self.remote.ip());
+        // A file is as long as it is.
+        let longer = |reason: String| reason.replace("watch longer (-t 30s)", "capture longer");
+        self.unknown = self.unknown.take().map(longer);
         for verdict in &mut self.verdicts {
             verdict.act = false;
             verdict.weaken();
@@ -499,6 +503,8 @@ fn is_idle(timeline: &Timeline) -> bool {
     let moved = |count: Option<u64>| count.is_some_and(|bytes| bytes > 0);
     let waiting = |count: Option<u32>| count.is_some_and(|pkts| pkts > 0);
     !moved(timeline.counted(|s| s.bytes_sent))
+        // All that is known of segments which a capture does not have.
+        && !moved(timeline.counted(|s| s.bytes_acked))
         && !moved(timeline.counted(|s| s.bytes_received))
         && !waiting(timeline.largest(|s| s.unacked_pkts))
         && !moved(timeline.largest(|s| s.notsent_bytes.map(u64::from)))

@@ -2,7 +2,7 @@
 //! or a program that is running here.
 
 pub(crate) mod host;
-mod journalled;
+pub(crate) mod journalled;
 mod lab;
 pub(crate) mod path;
 pub(crate) mod process;

@@ -464,6 +464,12 @@ fn a_trial_is_confirmed_or_rolled_back() {
     assert_eq!(applied["confirm_within_s"], 300.0);
     assert!(user.client.nodelay().unwrap());
     assert_eq!(user.json(&["recover"])["transactions"], json!([]));
+    let again = user.run(&["apply", plan]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(
+        said.contains("unless confirmed: tcptailor confirm 1"),
+        "{said}"
+    );
     let status = user.json(&["status"]);
     assert_eq!(status["transactions"][0]["status"], "leased");
     assert!(status["transactions"][0]["confirm_until"].is_string());
@@ -480,14 +486,14 @@ fn a_trial_is_confirmed_or_rolled_back() {
     assert!(!user.client.nodelay().unwrap());
 
     user.json(&["apply", plan, "--confirm-within", "300s"]);
-    assert_eq!(user.json(&["rollback"])["transactions"][0]["id"], 2);
+    assert_eq!(user.json(&["rollback"])["transactions"][0]["id"], 3);
     assert!(!user.client.nodelay().unwrap());
 
     // Without confirmation a process of its own rolls it back, without any other command.
     user.json(&["apply", plan, "--confirm-within", "1s"]);
     assert!(user.client.nodelay().unwrap());
     await_rollback(&user);
-    user.check_refused(&["confirm", "3"], 1, "rolled back");
+    user.check_refused(&["confirm", "4"], 1, "rolled back");
 }
 
 /// Until `nodelay` was rolled back.

@@ -409,3 +409,59 @@ fn a_pipe_that_brings_nothing_is_left_when_that_is_asked_for() {
         drop(pipe);
     }
 }
+
+/// The packets of one host, as the capture of a device with asymmetric routing has them.
+fn one_way(file: &Path, host: [u8; 4]) -> PathBuf {
+    let bytes = std::io::BufReader::new(std::fs::File::open(file).expect("it is there"));
+    let mut reader = base::pcap::Reader::new(bytes).expect("a capture");
+    let mut kept = Vec::new();
+    for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        kept.extend(word.to_le_bytes());
+    }
+    while let Some(Ok(packet)) = reader.next_packet() {
+        let ip = packet.ip().expect("IP");
+        if packet.interface != 0 || ip[12..16] != host {
+            continue;
+        }
+        let (seconds, nanos) = {
+            let at = packet.at.as_nanos();
+            (at / 1_000_000_000, at % 1_000_000_000)
+        };
+        let cut = packet.bytes.len() - ip.len();
+        let original = packet.original_bytes as usize - cut;
+        for word in [seconds, nanos, ip.len() as u64, original as u64] {
+            kept.extend((word as u32).to_le_bytes());
+        }
+        kept.extend(ip);
+    }
+    let file = file.with_extension("one-way.pcap");
+    std::fs::write(&file, kept).expect("a file");
+    file
+}
+
+#[test]
+fn one_direction_tells_a_rate_and_no_limit() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = captured("wan-bulk", folder.path());
+    for host in [[10, 77, 0, 1], [10, 77, 0, 2]] {
+        let file = one_way(&file, host);
+        let answer = document(&tcptailor(&[
+            "diagnose",
+            file.to_str().expect("UTF-8"),
+            "--json",
+        ]));
+        let flow = &answer["flows"][0];
+        assert_eq!(answer["capture"]["one_way_connections"], 1, "{answer:#}");
+        let sends = flow["local"]
+            .as_str()
+            .expect("an address")
+            .starts_with("10.77.0.1:");
+        let direction = if sends { "out" } else { "in" };
+        assert_eq!(flow["direction"], direction, "{host:?}: {flow:#}");
+        assert!(flow["rate_bps"].as_u64() > Some(1_000_000), "{flow:#}");
+        assert_eq!(flow["idle"], false, "{flow:#}");
+        assert_eq!(flow["verdicts"], Value::Array(vec![]), "{host:?}");
+        let why = flow["unknown"].as_str().expect("a reason");
+        assert!(!why.contains("-t 30s"), "{why}");
+    }
+}

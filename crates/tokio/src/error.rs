@@ -7,7 +7,7 @@ use stack::{ConnectError, Failure, ListenError};
 /// Why a connection broke.
 pub(crate) fn of_failure(failure: Failure) -> io::Error {
     let kind = match failure {
-        Failure::Reset => ErrorKind::ConnectionReset,
+        Failure::Reset | Failure::Disconnected => ErrorKind::ConnectionReset,
         Failure::BrokenPipe => ErrorKind::BrokenPipe,
         Failure::Refused => ErrorKind::ConnectionRefused,
         Failure::TimedOut => ErrorKind::TimedOut,

@@ -283,6 +283,25 @@ impl BenchClient {
         }
     }
 
+    /// Asks whether the server would take such a run, without running it: of several runs the last
+    /// one may be the one that it refuses.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`] before its beginning.
+    pub fn check(&mut self, spec: &RunSpec, server: &SocketSpec) -> Result<()> {
+        self.prepare(spec, server)?;
+        self.channel.send(&FromClient::Stop)?;
+        let deadline = Clock.now() + self.timeout;
+        loop {
+            match self.channel.expect(deadline.since(Clock.now()))? {
+                // It ended before it began.
+                FromServer::Done(_) | FromServer::Failed { .. } => return Ok(()),
+                FromServer::Alive | FromServer::Interval(_) if Clock.now() < deadline => {}
+                _ => return Err(protocol_error(&self.channel)),
+            }
+        }
+    }
+
     /// Asks for a run and learns where its data connections go.
     fn prepare(&mut self, spec: &RunSpec, server: &SocketSpec) -> Result<Remote> {
         let run = Box::new(RunSpec {

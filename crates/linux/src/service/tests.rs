@@ -184,6 +184,11 @@ fn settings_reach_the_servers_sockets() {
         // The server says so before any socket asks the kernel to load a module of that name.
         let expected = "`none` does not exist on this server";
         assert!(message.contains(expected), "{message}");
+        let message = client.check(&spec, &spec.sockets).expect_err("unknown");
+        assert!(message.to_string().contains(expected), "{message}");
+        client
+            .check(&request_response(), &SocketSpec::default())
+            .expect("would be taken, and is not run");
         spec.sockets.settings.remove("congestion");
         spec.sockets.default_congestion = Some("none".into());
         bench(&mut client, &spec).expect("a wish that nobody can grant");

@@ -2,8 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use base::Instant;
 use lab::{Direction, Workload};
 
 use super::flow::Flow;
@@ -15,6 +17,10 @@ use super::socket::{congestion_of, flow_error};
 use super::{Reconnect, RunSpec, SERVER_SENDS, bulk, bursts, quotes, reconnects, records};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+
+/// Connections that are opened at the same time: a server lets an address have twice as many in
+/// their handshake, and others may be behind it.
+const OPENED_AT_ONCE: u32 = 4;
 
 /// Address of a workload's server.
 #[derive(Clone, Copy, Debug)]
@@ -89,32 +95,65 @@ struct Client<'r> {
 }
 
 impl<'r> Client<'r> {
-    /// Opens what the workload needs at its start.
+    /// Opens what the workload needs at its start, several at a time: each takes two round trips.
     fn open(&self) -> Result<Vec<Flow<'r>>> {
         let deadline = Clock.now() + 2 * self.remote.timeout;
-        (0..super::connections(&self.spec.workload))
-            .map(|_| {
-                let address = self.remote.address;
-                if self.session.is_stopping() {
-                    return Err(self.session.take_failure().unwrap_or_else(|| {
-                        Error::Peer(format!(
-                            "the run with {address} was stopped before its connections were open"
-                        ))
-                    }));
-                }
-                if Clock.now() >= deadline {
-                    return Err(Error::Peer(format!(
-                        "{address} takes too long to answer its data connections"
-                    )));
-                }
-                let stream = self.connect()?;
-                if let (Some(token), false) = (self.remote.token, reconnects(&self.spec.workload)) {
-                    greet(&stream, token, self.remote)?;
-                }
+        // The server makes pairs of connections in the order in which they come.
+        let at_once = match self.spec.workload.connections_per_thread() {
+            1 => OPENED_AT_ONCE,
+            _ => 1,
+        };
+        let mut left = super::connections(&self.spec.workload);
+        let mut flows = Vec::new();
+        while left > 0 {
+            let some = left.min(at_once);
+            left -= some;
+            for stream in self.open_some(some, deadline) {
                 let amount = self.spec.workload.amount();
-                Ok(Flow::new(self.session, &self.spec.sockets, amount, stream))
-            })
-            .collect()
+                let flow = Flow::new(self.session, &self.spec.sockets, amount, stream?);
+                flows.push(flow);
+            }
+        }
+        Ok(flows)
+    }
+
+    /// Opens this many connections at once.
+    fn open_some(&self, count: u32, deadline: Instant) -> Vec<Result<TcpStream>> {
+        let (opened, results) = channel();
+        std::thread::scope(|scope| {
+            for _ in 1..count {
+                let told = opened.clone();
+                let open = move || drop(told.send(self.open_one(deadline)));
+                if let Err(error) = start(scope, open) {
+                    drop(opened.send(Err(error)));
+                }
+            }
+            drop(opened.send(self.open_one(deadline)));
+        });
+        drop(opened);
+        results.into_iter().collect()
+    }
+
+    fn open_one(&self, deadline: Instant) -> Result<TcpStream> {
+        let address = self.remote.address;
+        if self.session.is_stopping() {
+            return Err(self.session.take_failure().unwrap_or_else(|| {
+                Error::Peer(format!(
+                    "the run with {address} was stopped before its connections were open"
+                ))
+            }));
+        }
+        if Clock.now() >= deadline {
+            return Err(Error::Peer(format!(
+                "{address} takes too long to answer its data connections: with a smaller -P there \
+                 are fewer"
+            )));
+        }
+        let stream = self.connect()?;
+        if let (Some(token), false) = (self.remote.token, reconnects(&self.spec.workload)) {
+            greet(&stream, token, self.remote)?;
+        }
+        Ok(stream)
     }
 
     fn connect(&self) -> Result<TcpStream> {

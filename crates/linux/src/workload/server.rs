@@ -179,6 +179,7 @@ impl<'r> Server<'r> {
         }
         let mut left = connections(&self.spec.workload);
         let mut waiting = None;
+        let mut all = Vec::new();
         while left > 0 {
             let Some(stream) = entry.next(self)? else {
                 return Ok(());
@@ -186,7 +187,7 @@ impl<'r> Server<'r> {
             if !self.repeat {
                 left -= 1;
             }
-            let mut flow = self.flow(stream);
+            let flow = self.flow(stream);
             let partner = if self.spec.workload.connections_per_thread() == 2 {
                 // The second connection completes the pair.
                 match waiting.take() {
@@ -199,12 +200,59 @@ impl<'r> Server<'r> {
             } else {
                 None
             };
-            let ticket = self.session.enter();
-            start(scope, move || {
-                let outcome = self.converse(&mut flow, partner);
-                self.report(&flow, outcome);
-                drop(ticket);
-            })?;
+            if self.repeat {
+                self.begin(flow, partner, scope)?;
+            } else {
+                all.push((flow, partner));
+            }
+        }
+        // The client begins when all are open: time before that is not of the run.
+        self.await_client(&all)?;
+        for (flow, partner) in all {
+            self.begin(flow, partner, scope)?;
+        }
+        Ok(())
+    }
+
+    fn begin<'scope>(
+        &'scope self,
+        mut flow: Flow<'r>,
+        partner: Option<Flow<'r>>,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Result<()> {
+        let ticket = self.session.enter();
+        start(scope, move || {
+            let outcome = self.converse(&mut flow, partner);
+            self.report(&flow, outcome);
+            drop(ticket);
+        })
+    }
+
+    /// Waits for the client's first byte, unless this end sends first.
+    fn await_client(&self, flows: &[(Flow<'_>, Option<Flow<'_>>)]) -> Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let sends_first = matches!(
+            self.spec.workload,
+            Workload::Bulk {
+                direction: Direction::Down,
+                ..
+            }
+        );
+        let each = flows.iter();
+        let all = each.flat_map(|(flow, partner)| std::iter::once(flow).chain(partner));
+        let mut polled: Vec<PollFd<'_>> = all
+            .map(|flow| PollFd::new(&*flow.stream, PollFlags::IN))
+            .collect();
+        let look = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(IDLE_LOOK.subsec_nanos()),
+        };
+        while !sends_first && !polled.is_empty() && !self.session.is_stopping() {
+            match poll(&mut polled, Some(&look)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(error) => return Err(Error::os("poll")(error.into())),
+            }
         }
         Ok(())
     }

@@ -423,3 +423,43 @@ fn nonsense_is_refused_with_its_range() {
         "time: the range is 1ms",
     );
 }
+
+/// Connections of a distant client come one after the other, and what it sends comes when all are
+/// open: the time before that is not measured.
+#[test]
+fn a_server_measures_from_the_first_byte_on() {
+    let spec = spec(Workload::Bulk {
+        direction: Direction::Up,
+        flows: 2,
+        write_size: Bytes(64 * KIB),
+        amount: Amount::Time(Duration::from_millis(300)),
+        unacked: None,
+    });
+    let listener = TcpListener::bind(local()).expect("binds");
+    let address = listener.local_addr().expect("bound");
+    let connect = || {
+        let client = TcpStream::connect(address).expect("connects");
+        (client, listener.accept().expect("accepts").0)
+    };
+    let (coming, queue) = std::sync::mpsc::channel();
+    let session = Session::new();
+    let summary = std::thread::scope(|scope| {
+        let serving =
+            scope.spawn(|| run_server(&spec, Source::Queue(queue), &session, &mut |_| ()));
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            let (client, server) = connect();
+            coming.send(server).expect("is served");
+            clients.push(client);
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        for client in &mut clients {
+            // With its greeting unread, the close would reset the connection.
+            std::io::Read::read_exact(client, &mut [0]).expect("is greeted");
+            std::io::Write::write_all(client, &[1; 1000]).expect("is read");
+        }
+        drop(clients);
+        serving.join().expect("no panic").expect("no failure")
+    });
+    assert_eq!(summary.measured.received_bytes, 2000);
+}

@@ -239,6 +239,9 @@ pub enum Failure {
     Unreachable,
     /// This host aborted it.
     Aborted,
+    /// The program shut an attempt to connect down (Linux `tcp_disconnect`): the first call says
+    /// `ECONNRESET`, later reads that there is no connection.
+    Disconnected,
 }
 
 /// Why a connection cannot be opened.
@@ -380,6 +383,7 @@ impl fmt::Display for Failure {
             Self::TimedOut => "no answer came in time",
             Self::Unreachable => "the peer cannot be reached",
             Self::Aborted => "the connection was aborted here",
+            Self::Disconnected => "the attempt to connect was shut down here",
         })
     }
 }

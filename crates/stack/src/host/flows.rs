@@ -10,6 +10,7 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
 use crate::keyed_hash::Keys;
+use crate::packet::Segment;
 
 /// The two ends of a connection: the remote one first.
 pub(super) type Ends = (SocketAddr, SocketAddr);
@@ -21,13 +22,23 @@ struct Used {
     socket: u32,
 }
 
+/// The ends of a packet, as it has them, and the socket that it was for.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    source: IpAddr,
+    destination: IpAddr,
+    source_port: u16,
+    destination_port: u16,
+    socket: u32,
+}
+
 /// The table.
 #[derive(Debug)]
 pub(super) struct Flows {
     key: SipHasher13,
     sockets: HashTable<Used>,
     /// The latest lookup: packets of a connection come in trains.
-    recent: Option<(Ends, u32)>,
+    recent: Option<Recent>,
 }
 
 impl Flows {
@@ -41,11 +52,25 @@ impl Flows {
         }
     }
 
-    /// The socket of a packet whose ends are those of the latest.
+    /// The socket of a segment between the same ends as that of the latest lookup for a packet.
     #[inline]
-    pub(super) fn recent(&self, remote: &SocketAddr, local: &SocketAddr) -> Option<u32> {
-        let ((from, to), socket) = self.recent.as_ref()?;
-        (from == remote && to == local).then_some(*socket)
+    pub(super) fn recent(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        segment: &Segment,
+    ) -> Option<u32> {
+        let recent = self.recent.as_ref()?;
+        let is_same = segment.source_port == recent.source_port
+            && segment.destination_port == recent.destination_port
+            && source == recent.source
+            && destination == recent.destination;
+        is_same.then_some(recent.socket)
+    }
+
+    /// No lookup for a packet came before.
+    pub(super) const fn forget_recent(&mut self) {
+        self.recent = None;
     }
 
     /// The socket of the ends of a packet, as [`Flows::find`]; [`Flows::recent`] from then on.
@@ -56,7 +81,14 @@ impl Flows {
         has_ends: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         let socket = self.find(ends, has_ends)?;
-        self.recent = Some((*ends, socket));
+        let (remote, local) = ends;
+        self.recent = Some(Recent {
+            source: remote.ip(),
+            destination: local.ip(),
+            source_port: remote.port(),
+            destination_port: local.port(),
+            socket,
+        });
         Some(socket)
     }
 
@@ -69,7 +101,7 @@ impl Flows {
 
     /// From now on `ends` are those of `socket`, and of no other.
     pub(super) fn insert(&mut self, ends: &Ends, socket: u32, has_ends: impl Fn(u32) -> bool) {
-        self.recent = None;
+        self.forget_recent();
         let hash = self.hash(ends);
         let used = Used { hash, socket };
         let is_it = |used: &Used| has_ends(used.socket);
@@ -81,7 +113,7 @@ impl Flows {
 
     /// Removes `ends` if they belong to `socket`.
     pub(super) fn remove(&mut self, ends: &Ends, socket: u32) {
-        self.recent = None;
+        self.forget_recent();
         let is_it = |used: &Used| used.socket == socket;
         if let Ok(found) = self.sockets.find_entry(self.hash(ends), is_it) {
             found.remove();
@@ -155,6 +187,14 @@ mod tests {
                     flows.find_for_packet(&ends, has_ends),
                     plain.get(&ends).copied()
                 );
+                let segment = Segment {
+                    source_port: ends.0.port(),
+                    destination_port: ends.1.port(),
+                    ..Segment::default()
+                };
+                let recent = flows.recent(ends.0.ip(), ends.1.ip(), &segment);
+                prop_assert!(recent.is_none() || recent == plain.get(&ends).copied());
+                prop_assert!(recent.is_some() || !plain.contains_key(&ends));
                 match (kind, plain.get(&ends)) {
                     (0, Some(&socket)) => {
                         flows.remove(&ends, socket);

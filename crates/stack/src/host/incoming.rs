@@ -27,33 +27,59 @@ impl Host {
         segment: &mut Segment,
         mark: EcnMark,
     ) {
-        if segment.flags.without(TcpFlags::ECE | TcpFlags::CWR) == TcpFlags::SYN
-            && mark != EcnMark::NotEct
-        {
-            // A SYN is never ECN-capable (RFC 3168 section 6.1.1): a device on the path sets these
-            // bits (Linux `tcp_ecn_create_request`).
-            segment.flags = TcpFlags::SYN;
-        }
         let Some(index) = self.flow_of_segment(remote, local) else {
+            ignore_marks_of_syn(segment, mark);
             self.handle_unknown(now, local, remote, segment, None);
             return;
         };
+        self.deliver(now, index, segment, mark);
+    }
+
+    /// Passes a segment to the connection that it is for, or to what is left of it. A call of its
+    /// own would cost each segment of a train a seventieth of its instructions.
+    #[inline(always)]
+    pub(super) fn deliver(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &mut Segment,
+        mark: EcnMark,
+    ) {
         match self.sockets.kind_at(index) {
-            Kind::TimeWait(_) => self.handle_in_time_wait(now, index, segment),
-            Kind::Connection(connection) => {
-                let Some(listener) = connection.socket().half_open_of() else {
-                    connection.handle_segment(now, &mut self.shared, segment, mark);
-                    self.settle(now, index);
-                    return;
-                };
-                if may_end_handshake(segment) && self.is_overflowing(listener) {
-                    self.shared.counters.accept_overflows += 1;
-                } else if let Some(connection) = self.sockets.connection_at(index) {
-                    connection.handle_segment(now, &mut self.shared, segment, mark);
-                    self.settle(now, index);
+            Kind::Connection(connection) if connection.socket().half_open_of().is_none() => {
+                if segment.flags.contains(TcpFlags::SYN) {
+                    ignore_marks_of_syn(segment, mark);
                 }
+                connection.handle_segment(now, &mut self.shared, segment, mark);
+                let has_effects = connection.has_effects();
+                self.settle_any(now, index, has_effects);
             }
+            _ => self.deliver_to_unfinished(now, index, segment, mark),
+        }
+    }
+
+    /// The same where a listener still counts the connection as half open, or TIME-WAIT is left of
+    /// it.
+    #[inline(never)]
+    fn deliver_to_unfinished(
+        &mut self,
+        now: Instant,
+        index: u32,
+        segment: &mut Segment,
+        mark: EcnMark,
+    ) {
+        ignore_marks_of_syn(segment, mark);
+        let connection = match self.sockets.kind_at(index) {
+            Kind::TimeWait(_) => return self.handle_in_time_wait(now, index, segment),
+            Kind::Connection(connection) => connection,
             Kind::Listener(_) | Kind::Free => unreachable!("flows lead to connections"),
+        };
+        let listener = connection.socket().half_open_of();
+        if may_end_handshake(segment) && listener.is_some_and(|it| self.is_overflowing(it)) {
+            self.shared.counters.accept_overflows += 1;
+        } else if let Some(connection) = self.sockets.connection_at(index) {
+            connection.handle_segment(now, &mut self.shared, segment, mark);
+            self.settle(now, index);
         }
     }
 
@@ -269,6 +295,16 @@ impl Host {
 /// Whether a segment would move a connection out of SYN-RECEIVED.
 const fn may_end_handshake(segment: &Segment) -> bool {
     segment.flags.contains(TcpFlags::ACK) && !segment.flags.contains(TcpFlags::RST)
+}
+
+/// A SYN is never ECN-capable (RFC 3168 section 6.1.1): a device on the path sets these bits, and
+/// the ECN flags of such a SYN offer nothing (Linux `tcp_ecn_create_request`).
+#[inline(never)]
+fn ignore_marks_of_syn(segment: &mut Segment, mark: EcnMark) {
+    let is_syn = segment.flags.without(TcpFlags::ECE | TcpFlags::CWR) == TcpFlags::SYN;
+    if is_syn && mark != EcnMark::NotEct {
+        segment.flags = TcpFlags::SYN;
+    }
 }
 
 /// Whether a packet claims to come from this host itself: from the end that it is for, or from a

@@ -153,6 +153,23 @@ impl Host {
     /// As [`Host::handle_packet`], for callers that reuse the memory of the packet, whose contents
     /// are unspecified afterwards.
     pub fn handle_packet_in_place(&mut self, now: Instant, packet: &mut Packet) {
+        let (source, destination) = (packet.source, packet.destination);
+        if let Body::Tcp(segment) = &mut packet.body
+            && let Some(index) = self.flows.recent(source, destination, segment)
+        {
+            self.shared.counters.segments_in += u64::from(segment.segments());
+            self.deliver(now, index, segment, packet.ecn);
+        } else {
+            self.handle_any(now, packet);
+        }
+        if self.shared.memory.is_search_due(now) {
+            self.reclaim(now);
+        }
+    }
+
+    /// Processes a packet that may be of another connection than the one before, or not for us.
+    #[inline(never)]
+    fn handle_any(&mut self, now: Instant, packet: &mut Packet) {
         if !self.has_address(packet.destination) {
             self.shared.counters.not_for_us += 1;
             return;
@@ -179,9 +196,6 @@ impl Host {
                     self.settle(now, index);
                 }
             }
-        }
-        if self.shared.memory.is_search_due(now) {
-            self.reclaim(now);
         }
     }
 
@@ -226,13 +240,14 @@ impl Host {
 
     /// The slot of the connection that a segment is for.
     fn flow_of_segment(&mut self, remote: SocketAddr, local: SocketAddr) -> Option<u32> {
-        if let Some(recent) = self.flows.recent(&remote, &local) {
-            return Some(recent);
-        }
         let ends = (remote, local);
         let sockets = &self.sockets;
         let has_ends = |index| sockets.has_ends(index, &ends);
-        self.flows.find_for_packet(&ends, has_ends)
+        // A trace shows each packet, so that none takes the short way.
+        match self.shared.trace.is_some() {
+            true => self.flows.find(&ends, has_ends),
+            false => self.flows.find_for_packet(&ends, has_ends),
+        }
     }
 
     /// Registers a socket for packets between these ends.
@@ -378,6 +393,7 @@ impl Host {
 
     /// Reports events to `trace` from now on.
     pub fn set_trace(&mut self, trace: Box<dyn Trace>) {
+        self.flows.forget_recent();
         self.shared.trace = Some(trace);
     }
 
@@ -396,12 +412,17 @@ impl Host {
     /// Carries out the effects of a connection's latest event.
     #[inline]
     fn settle(&mut self, now: Instant, index: u32) {
-        let Some(connection) = self.sockets.connection_at(index) else {
-            return;
-        };
-        if connection.has_effects() {
-            let effects = connection.take_effects();
-            self.settle_more(now, index, &effects);
+        if let Some(connection) = self.sockets.connection_at(index) {
+            let has_effects = connection.has_effects();
+            self.settle_any(now, index, has_effects);
+        }
+    }
+
+    /// The same where it is known whether there are any beside its next deadline.
+    #[inline]
+    fn settle_any(&mut self, now: Instant, index: u32, has_effects: bool) {
+        if has_effects {
+            self.settle_more(now, index);
         } else if self.unsettled != Some(index) {
             self.settle_later(index);
         }
@@ -434,13 +455,16 @@ impl Host {
     }
 
     #[cold]
-    fn settle_more(&mut self, now: Instant, index: u32, effects: &Effects) {
+    fn settle_more(&mut self, now: Instant, index: u32) {
+        let Some(connection) = self.sockets.connection_at(index) else {
+            return;
+        };
         let Effects {
             awaits_local_queue,
             awaits_pool,
             opened,
             next,
-        } = *effects;
+        } = connection.take_effects();
         if awaits_local_queue {
             self.blocked.push_back(self.sockets.id_at(index));
         }

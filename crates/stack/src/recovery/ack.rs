@@ -306,6 +306,9 @@ impl LossRecovery {
             self.stats.make().sack_rejected += 1;
             return;
         }
+        if end > self.board.una() && self.settings.recovery.rto_rule == RtoRule::Linux {
+            self.board.cut_runs(start, end);
+        }
         let duplicate = self.board.duplicate(start, end);
         if duplicate == Duplicate::OfTheNetwork {
             return;

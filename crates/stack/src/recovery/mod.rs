@@ -316,9 +316,16 @@ impl LossRecovery {
     }
 
     /// Of two SYNs that crossed, Linux counts ours twice: as acknowledged, and as a listener's
-    /// (`tcp_rcv_state_process`).
-    pub(crate) fn count_crossed_syn(&mut self) {
+    /// (`tcp_rcv_state_process`). What timeouts of it did is undone.
+    pub(crate) fn on_crossed_syn(&mut self) {
         self.rate.count(1, false);
+        self.owes_cwr = false;
+    }
+
+    /// The window was reduced before ECN was agreed: the peer is told with the first data.
+    #[cold]
+    pub(crate) const fn owe_cwr(&mut self) {
+        self.owes_cwr = true;
     }
 
     /// The settings changed.

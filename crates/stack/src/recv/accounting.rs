@@ -19,6 +19,23 @@ const RATIO_INITIAL: u32 = 128;
 /// Ratio at which all of the memory is window.
 const RATIO_ONE: u32 = 256;
 
+/// What one packet of the size that most have takes, so that it is not computed for each.
+#[derive(Clone, Copy, Debug)]
+struct Usual {
+    /// Bytes of payload; 0: none is known.
+    payload: u16,
+    room: u16,
+    charge: u32,
+}
+
+impl Usual {
+    const UNKNOWN: Self = Self {
+        payload: 0,
+        room: 0,
+        charge: 0,
+    };
+}
+
 /// The receive buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
@@ -40,6 +57,8 @@ pub(super) struct Buffer {
     segment_overhead: u32,
     /// Headers of a segment with data.
     headers: u8,
+    /// Forgotten where the rules or the headers change.
+    usual: Usual,
     /// The host is short of memory: the buffer does not grow.
     is_tight: bool,
     /// A FIN that came alone waits to be read.
@@ -62,6 +81,7 @@ impl Buffer {
             },
             segment_overhead: 0,
             headers: 0,
+            usual: Usual::UNKNOWN,
             is_tight: false,
             holds_fin: false,
         };
@@ -73,6 +93,7 @@ impl Buffer {
     /// Takes new settings; the size changes where the application asks for another.
     pub(super) fn configure(&mut self, settings: &Arc<SocketSettings>, is_established: bool) {
         let before = core::mem::replace(&mut self.settings, Arc::clone(settings));
+        self.usual = Usual::UNKNOWN;
         let (before, now) = (&before.recv, &settings.recv);
         let resizes = before.buffer.fixed != now.buffer.fixed || !is_established;
         if before.accounting != now.accounting {
@@ -125,6 +146,7 @@ impl Buffer {
     /// Payload and headers of a full segment.
     pub(super) fn set_segment(&mut self, mss: u32, headers: u8) {
         self.headers = headers;
+        self.usual = Usual::UNKNOWN;
         self.segment_overhead = match self.rules().accounting {
             Accounting::Truesize { ratio: Some(ratio) } => {
                 let whole = u64::from(mss) * 256 / u64::from(ratio.max(1));
@@ -141,7 +163,20 @@ impl Buffer {
     }
 
     /// Memory of a packet of `segments` with `payload` bytes in all.
+    #[inline]
     pub(super) fn blocks_of(&self, payload: u32, segments: u32) -> Blocks {
+        let is_usual = segments == 1 && payload == u32::from(self.usual.payload);
+        if is_usual && payload > 0 {
+            return Blocks {
+                charge: self.usual.charge,
+                room: self.usual.room,
+            };
+        }
+        self.blocks_of_any(payload, segments)
+    }
+
+    #[inline(never)]
+    fn blocks_of_any(&self, payload: u32, segments: u32) -> Blocks {
         let charge = match self.rules().accounting {
             Accounting::Truesize { ratio: None } => {
                 return blocks::of_packet(self.headers.into(), payload, segments > 1);
@@ -183,7 +218,16 @@ impl Buffer {
     }
 
     /// Measures the ratio on a packet (Linux `tcp_measure_rcv_mss`); whether it changed.
+    #[inline(never)]
     pub(super) fn measure(&mut self, payload: u32, charge: u32) -> bool {
+        if let Ok(payload) = u16::try_from(payload) {
+            let Blocks { charge, room } = self.blocks_of_any(payload.into(), 1);
+            self.usual = Usual {
+                payload,
+                room,
+                charge,
+            };
+        }
         if !self.is_truesize() {
             return false;
         }

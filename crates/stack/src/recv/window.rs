@@ -334,14 +334,14 @@ impl Window {
                 // Linux tcp_adjust_rcv_ssthresh.
                 threshold = threshold.min(self.mss.saturating_mul(4));
             }
-            free -= free % unit;
+            free &= !(unit - 1);
             if free < all / 16 || free < segment {
                 return (0, true);
             }
         }
         free = free.min(threshold);
         let bytes = if self.scale > 0 {
-            free.next_multiple_of(unit)
+            (free + (unit - 1)) & !(unit - 1)
         } else if self.offered <= free.saturating_sub(segment) || self.offered > free {
             free - free % segment
         } else if segment == full && free > self.offered + full / 2 {

@@ -100,6 +100,25 @@ impl Ledger {
         }
     }
 
+    /// What a packet up to `end` would take from the unsent one that does not end with it.
+    pub(super) fn cut_off(&self, progress: &Progress, end: u64) -> u32 {
+        let whole = self.unsent.partition_point(|packet| packet.end <= end);
+        if whole == self.unsent.len() {
+            return 0;
+        }
+        let in_front = whole.checked_sub(1);
+        let start = in_front.map_or(progress.data_sent(), |index| self.unsent[index].end);
+        u32::try_from(end - start).unwrap_or(u32::MAX)
+    }
+
+    /// Where the packet in flight ends that holds `offset`.
+    pub(super) fn sent_end(&self, offset: u64) -> Option<u64> {
+        let index = self
+            .in_flight
+            .partition_point(|packet| packet.end <= offset);
+        self.in_flight.get(index).map(|packet| packet.end)
+    }
+
     /// The last unsent packet.
     pub(super) fn tail(&self) -> Option<&Unsent> {
         self.unsent.back()

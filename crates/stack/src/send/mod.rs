@@ -244,6 +244,21 @@ impl Sender {
         is_writable
     }
 
+    /// So many bytes more stay in memory, until what the next [`Sender::on_ack`] says.
+    pub(crate) const fn keep(&mut self, bytes: u32) {
+        self.kept_bytes += bytes;
+    }
+
+    /// What a packet up to `end` would take from the one that does not end with it.
+    pub(crate) fn cut_off(&self, progress: &Progress, end: u64) -> u32 {
+        self.ledger.cut_off(progress, end)
+    }
+
+    /// Where the packet in flight ends that holds `offset`.
+    pub(crate) fn sent_end(&self, offset: u64) -> Option<u64> {
+        self.ledger.sent_end(offset)
+    }
+
     /// What is retransmitted begins with the first unacknowledged byte.
     pub(crate) const fn trim_head(&mut self) {
         self.kept_bytes = 0;

@@ -5,7 +5,7 @@ use base::settings::Nagle;
 use bytes::Bytes;
 
 use super::{Connection, State};
-use crate::host::{ReadError, Shared, WriteError, WriteFlags, Writer};
+use crate::host::{Failure, ReadError, Shared, WriteError, WriteFlags, Writer};
 use crate::packet::Payload;
 use crate::recv::AckWanted;
 use crate::send::{SegmentSizes, Source, WriteOutcome};
@@ -158,7 +158,7 @@ impl Connection {
         let payload = self.recv.read(now, max, shared.memory.is_tight());
         if payload.is_empty() {
             self.report_memory(shared);
-            return self.read_nothing();
+            return self.read_nothing(max);
         }
         self.recv.give_memory(&mut shared.spare_queue);
         let has_more = self.recv.unread_bytes() > 0 && self.recv.is_readable();
@@ -171,14 +171,16 @@ impl Connection {
     pub(crate) fn peek(&mut self, now: Instant, max: usize) -> Result<Payload, ReadError> {
         let payload = self.recv.peek(now, max);
         if payload.is_empty() {
-            return self.read_nothing();
+            return self.read_nothing(max);
         }
         Ok(payload)
     }
 
-    /// Result of a read that finds no data.
-    fn read_nothing(&mut self) -> Result<Payload, ReadError> {
-        if self.recv.is_finished() {
+    /// Result of a read of `max` bytes that takes none.
+    fn read_nothing(&mut self, max: usize) -> Result<Payload, ReadError> {
+        // Of no bytes where some wait (Linux `tcp_recvmsg_locked`).
+        let takes_none = max == 0 && self.recv.unread_bytes() > 0;
+        if self.recv.is_finished() || takes_none {
             return Ok(Payload::default());
         }
         match self.failures.broke() {
@@ -192,7 +194,9 @@ impl Connection {
 
     /// Whether a waiting program would be woken: by data, the end, or a failure.
     pub(crate) fn is_readable(&self) -> bool {
-        self.recv.is_readable() || self.failures.broke().is_some()
+        // Who gave up an attempt to connect waits for nothing (Linux `tcp_poll`).
+        let broke = self.failures.broke();
+        self.recv.is_readable() || broke.is_some_and(|why| why != Failure::Disconnected)
     }
 
     /// Sends the ACK that a read has made due, and nothing else (Linux `tcp_cleanup_rbuf`). Returns

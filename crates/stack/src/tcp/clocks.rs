@@ -82,10 +82,15 @@ impl Connection {
         shared: &mut Shared,
         placed: &Placed<'_>,
     ) -> Option<Verdict> {
-        let age = self.clock_age(now, placed.segment)?;
         let flags = placed.segment.flags;
+        if flags.contains(TcpFlags::RST) && !self.is_orphan_fin_wait2() {
+            // A reset counts whatever its timestamp (RFC 7323 section 5.2).
+            return None;
+        }
+        let age = self.clock_age(now, placed.segment)?;
         let next = self.recv.next() as i64;
-        if flags.contains(TcpFlags::ACK) && placed.segment.sequence_bytes() == 0 {
+        let is_bare = placed.segment.sequence_bytes() == 0 && !flags.contains(TcpFlags::RST);
+        if flags.contains(TcpFlags::ACK) && is_bare {
             let is_silent = self
                 .linux()
                 .is_some_and(|rules| rules > LinuxVersion::V6_12);

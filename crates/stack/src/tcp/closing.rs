@@ -97,7 +97,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        if !self.state.is_synchronized() {
+        if !self.state.is_synchronized() && failure != Failure::Disconnected {
             shared.counters.attempt_fails += 1;
         }
         if failure == Failure::TimedOut {
@@ -117,8 +117,16 @@ impl Connection {
         if next == self.state {
             return;
         }
-        if !matches!(self.state, State::SynSent(_)) {
-            self.send.close();
+        match self.state {
+            State::SynSent(_) if self.linux().is_some() && !self.socket.is_orphan() => {
+                // Linux `tcp_disconnect`.
+                self.fail(now, shared, Failure::Disconnected);
+                return;
+            }
+            State::SynSent(_) => {}
+            // The FIN waits for the ACK of our SYN.
+            State::SynReceived(_) if self.linux().is_some() => {}
+            _ => self.send.close(),
         }
         if self.linux().is_some() {
             self.recv.tell_behind_fin();
@@ -205,8 +213,15 @@ impl Connection {
         }
         // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
         let is_half_open = self.is_half_open() && self.linux().is_some();
+        // Nor does an attempt to connect over IPv6 look at an MTU: the size of segments, which the
+        // peer has said nothing of, is small still (Linux `tcp_v6_mtu_reduced`).
+        let ignores_mtu = is_half_open
+            || matches!(self.state, State::SynSent(_))
+                && !self.remote.is_ipv4()
+                && self.linux().is_some();
         match error.kind {
             IcmpKind::Refused if is_half_open => {}
+            IcmpKind::TooBig { .. } if ignores_mtu => {}
             IcmpKind::TooBig { mtu } => self.on_too_big(now, shared, mtu, seq as u64),
             IcmpKind::Refused if !is_open => self.fail(now, shared, Failure::Refused),
             IcmpKind::Unreachable | IcmpKind::TimeExceeded

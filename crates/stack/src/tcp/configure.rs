@@ -40,7 +40,7 @@ impl Connection {
             self.resize();
         }
         if before.life.keepalive != self.settings.life.keepalive {
-            self.arm_keepalive(now, shared);
+            self.rearm_keepalive(now, shared, before.life.keepalive.is_some());
         }
         if self.state != State::Closed {
             self.output(now, shared);

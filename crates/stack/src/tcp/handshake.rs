@@ -124,7 +124,10 @@ impl Connection {
             false => (options.default_mss.max(MSS_DEFAULT_V6), 40),
         };
         let peer_mss = mss.filter(|mss| *mss > 0).unwrap_or(default);
-        self.size.limit_by_peer(peer_mss);
+        // A bound of our own is taken for the peer's from here on (Linux `tcp_parse_options`).
+        let own = options.mss.filter(|_| self.linux().is_some());
+        self.size
+            .limit_by_peer(own.map_or(peer_mss, |own| peer_mss.min(own)));
         self.agreed = Agreed {
             sack: options.sack && sack_permitted,
             timestamps: agreed_timestamps,
@@ -139,7 +142,8 @@ impl Connection {
             let expected = self.agreed.timestamps || is_answer && options.timestamps;
             self.size.add_options(self.agreed.timestamps, expected);
         }
-        self.agreed.advmss = self.announced_mss(shared) - option_bytes(self.agreed.timestamps);
+        let advmss = self.announced_mss_of_path(shared);
+        self.agreed.advmss = advmss - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
         let scale = match (self.agreed.window_scaling, window_scale) {
             (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
@@ -180,7 +184,7 @@ impl Connection {
             headers: 0,
         };
         let segment = self.syn_segment(now, flags, mss, &offer);
-        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+        self.emit_syn(now, shared, segment);
     }
 
     /// Answers the peer's SYN, for the first time or again.
@@ -202,7 +206,7 @@ impl Connection {
             state.answered = clock;
         }
         let segment = self.syn_segment(now, flags, mss, &offer);
-        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
+        self.emit_syn(now, shared, segment);
     }
 
     /// The peer retransmitted its SYN: answers with our SYN-ACK (Linux `tcp_rtx_synack`), and
@@ -217,6 +221,13 @@ impl Connection {
         if self.is_half_open() && self.linux().is_some() {
             self.arm_handshake(now, shared, timeouts);
         }
+    }
+
+    /// Sends a SYN or SYN-ACK, which announces no more than passes.
+    fn emit_syn(&mut self, now: Instant, shared: &mut Shared, mut segment: Segment) {
+        let announced = self.announced_mss_of_path(shared);
+        segment.options.mss = Some(announced.min(u32::from(u16::MAX)) as u16);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
     /// A SYN or SYN-ACK that announces `mss` and names the options of `offer`.
@@ -297,29 +308,13 @@ impl Connection {
         }
         self.take_syn(now, shared, segment);
         if !has_ack {
-            // Our SYN is retransmitted with an ACK: the window stays, the time is new.
-            self.state = State::SynReceived(SynReceived {
-                since: now,
-                retransmits: state.retransmits,
-                timeouts: state.retransmits,
-                closing: false,
-                is_acked: false,
-                answered: 0,
-            });
-            if self.linux().is_some() {
-                // Our SYN has offered it; that stands (Linux `tcp_rcv_synsent_state_process`).
-                self.agreed.window_scaling = self.settings.options.window_scaling;
-            }
-            self.send_syn_ack(now, shared);
-            if self.linux().is_none() {
-                // Linux keeps the timer of the SYN running.
-                self.arm_handshake(now, shared, state.retransmits);
-            }
+            self.cross(now, shared, state);
             return;
         }
         let rtt = self.handshake_rtt(now, state.since, state.retransmits, segment);
         let lost = self.lost_of(state.since, state.retransmits, segment);
         self.establish(now, shared, rtt, lost);
+        self.traffic.on_ack_received(now);
         self.socket.report(shared, Event::Connected);
         if self.settings.life.defer_accept.is_some() {
             self.recv.delay_first_ack(now);
@@ -328,6 +323,36 @@ impl Connection {
             self.recv.force_ack();
         }
         self.output(now, shared);
+    }
+
+    /// Two SYNs crossed: ours is retransmitted with an ACK.
+    #[cold]
+    fn cross(&mut self, now: Instant, shared: &mut Shared, state: SynSent) {
+        // Our SYN is retransmitted with an ACK: the window stays, the time is new.
+        let linear = match self.linux() {
+            // Its timeout was not doubled by them, nor is it now (`tcp_retransmit_timer`).
+            Some(_) => self.settings.life.syn_linear_timeouts,
+            None => 0,
+        };
+        self.state = State::SynReceived(SynReceived {
+            since: now,
+            retransmits: state.retransmits,
+            timeouts: state.retransmits.saturating_sub(linear),
+            closing: false,
+            is_acked: false,
+            answered: 0,
+        });
+        if self.linux().is_some() {
+            // Our SYN has offered it; that stands (Linux `tcp_rcv_synsent_state_process`).
+            self.agreed.window_scaling = self.settings.options.window_scaling;
+            // The time in which it must be answered goes on from the first SYN.
+            self.stall.begin(state.since);
+        }
+        self.send_syn_ack(now, shared);
+        if self.linux().is_none() {
+            // Linux keeps the timer of the SYN running.
+            self.arm_handshake(now, shared, state.retransmits);
+        }
     }
 
     /// Whether a bare ACK of our SYN-ACK is dropped because the listener waits for data (Linux
@@ -377,9 +402,12 @@ impl Connection {
         let duplicates = u32::try_from(self.traffic.duplicate_syns()).unwrap_or(u32::MAX);
         let retransmits = state.retransmits.saturating_add(duplicates);
         let rtt = self.handshake_rtt(now, state.since, retransmits, segment);
-        // Only retransmissions after a timeout count as losses.
+        // Only retransmissions after a timeout count as losses. Where SYNs crossed, Linux undoes
+        // what they did (`tcp_packet_delayed` once `tcp_clean_rtx_queue` has seen the SYN).
+        let is_undone = !self.socket.is_passive() && self.linux().is_some();
         let lost = match state.retransmits {
             0 => 0,
+            _ if is_undone => 0,
             _ => self.lost_of(state.since, retransmits, segment),
         };
         if self.linux().is_some() {
@@ -408,7 +436,7 @@ impl Connection {
             shared.counters.passive_opens += 1;
         } else {
             if self.linux().is_some() {
-                self.recovery.count_crossed_syn();
+                self.recovery.on_crossed_syn();
                 if segment.flags.contains(TcpFlags::SYN) {
                     self.window.scale_crossed(segment.window);
                 }
@@ -482,6 +510,10 @@ impl Connection {
         self.stall.end();
         let has_crossed = matches!(self.state, State::SynReceived(_));
         self.state = self.state.on_syn_acked();
+        if !matches!(self.state, State::Established(_)) {
+            // The application shut its side down meanwhile.
+            self.send.close();
+        }
         self.recovery
             .set_options(self.agreed.sack, self.agreed.timestamps);
         self.resize();
@@ -541,9 +573,26 @@ impl Connection {
             // The user timeout counts from the first SYN on, but fires only after the first timeout
             // (Linux `retransmits_timed_out`).
             self.stall.begin(state.since);
+        } else if !self.has_crossed() || self.linux().is_none() {
+            return;
+        }
+        if retransmits > 0 {
             self.timers.stop(Timer::User);
             self.arm_user(now, shared);
         }
+    }
+
+    /// Whether two SYNs crossed, and ours is not acknowledged.
+    fn has_crossed(&self) -> bool {
+        matches!(self.state, State::SynReceived(_)) && !self.socket.is_passive()
+    }
+
+    /// Whether a SYN that crossed the peer's may be retransmitted once more: as often as a SYN in
+    /// Linux, without the retransmissions in constant intervals (`tcp_write_timeout`).
+    fn may_repeat_crossed(&mut self, now: Instant, retransmits: u32) -> bool {
+        let longest = self.longest_attempt();
+        retransmits < self.settings.life.syn_retries
+            && (retransmits == 0 || self.stall.lasts(now) < longest)
     }
 
     /// How long SYNs go unanswered at most: in Linux also as long as the retransmissions of
@@ -565,6 +614,12 @@ impl Connection {
     pub(super) fn on_handshake_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let deferred = self.timeouts_deferred();
         let longest = self.longest_attempt();
+        let may_repeat_crossed = match self.state {
+            State::SynReceived(state) if self.has_crossed() && self.linux().is_some() => {
+                Some(self.may_repeat_crossed(now, state.retransmits))
+            }
+            _ => None,
+        };
         let life = &self.settings.life;
         let timeouts = match &mut self.state {
             State::SynSent(state)
@@ -575,7 +630,7 @@ impl Connection {
                 state.retransmits
             }
             State::SynReceived(state)
-                if state.timeouts < life.synack_retries
+                if may_repeat_crossed.unwrap_or(state.timeouts < life.synack_retries)
                     || state.is_acked && state.timeouts < deferred =>
             {
                 state.timeouts += 1;
@@ -601,6 +656,10 @@ impl Connection {
         };
         self.traffic.on_handshake_retransmit();
         if matches!(self.state, State::SynSent(_)) {
+            if self.linux().is_some() && self.settings.options.ecn == Ecn::Request {
+                // The window is smaller now, which is told when ECN is agreed (`tcp_enter_loss`).
+                self.recovery.owe_cwr();
+            }
             self.send_syn(now, shared);
         } else {
             self.send_syn_ack(now, shared);

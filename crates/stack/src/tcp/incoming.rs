@@ -131,8 +131,7 @@ impl Connection {
             shared.counters.without_ack += 1;
             return Verdict::Drop;
         }
-        // A reset counts whatever its timestamp (RFC 7323 section 5.2).
-        if !is_reset && let Some(verdict) = self.judge_clock(now, shared, placed) {
+        if let Some(verdict) = self.judge_clock(now, shared, placed) {
             return verdict;
         }
         if !self.is_in_window(placed) {

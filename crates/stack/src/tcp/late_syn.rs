@@ -24,6 +24,12 @@ impl Connection {
     #[cold]
     pub(super) fn close_crossed(&mut self, now: Instant, shared: &mut Shared, state: SynReceived) {
         let due = self.timers.due(Timer::Handshake);
+        let stall = self.stall;
+        // The FIN of a side that was shut down before leaves now, too.
+        self.state = State::SynReceived(SynReceived {
+            closing: false,
+            ..state
+        });
         self.establish(now, shared, None, 0);
         self.shutdown(now, shared);
         if !matches!(self.state, State::FinWait1(_)) {
@@ -32,13 +38,19 @@ impl Connection {
         self.timers.stop(Timer::Recovery);
         self.timers.stop(Timer::Probe);
         self.recovery.stop_timer();
+        self.timers.stop(Timer::User);
+        self.stall = stall;
         let SynReceived {
-            since, retransmits, ..
+            since,
+            retransmits,
+            timeouts,
+            ..
         } = state;
         let is_probe_due = retransmits == 0 && self.recovery.packets_out() > 0;
         let syn = LateSyn {
             sent: since,
             retransmits,
+            doublings: timeouts.min(16) as u8,
             is_probe_due,
         };
         self.state = State::FinWait1(FinWait1 { syn: Some(syn) });
@@ -54,6 +66,8 @@ impl Connection {
 
     /// Neither SYN nor FIN was answered.
     pub(super) fn on_late_syn_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let user_timeout = self.settings.life.user_timeout;
+        let stalled = self.stall.lasts(now);
         let State::FinWait1(FinWait1 { syn: Some(syn) }) = &mut self.state else {
             if matches!(self.state, State::Closing(_)) {
                 // The peer's FIN came without an ACK of our SYN: from now on only our FIN counts.
@@ -69,17 +83,26 @@ impl Connection {
                 self.retransmit(now, shared, (start, end), now);
             }
             self.recovery.stop_timer();
-        } else if syn.retransmits >= RETRIES {
+        } else if syn.retransmits >= RETRIES
+            || syn.retransmits > 0 && user_timeout.is_some_and(|longest| stalled >= longest)
+        {
             self.give_up(now, shared);
             return;
         } else {
             syn.retransmits += 1;
-            doublings = syn.retransmits;
+            syn.doublings = syn.doublings.saturating_add(1);
+            doublings = syn.doublings;
             self.send_syn_ack(now, shared);
         }
         let recovery = &self.settings.recovery;
-        let wait = recovery.rto_initial.saturating_mul(1 << doublings.min(16));
-        let due = shared.tick.expiry(now, wait.min(recovery.rto_max));
+        let mut wait = recovery.rto_initial.saturating_mul(1 << doublings.min(16));
+        wait = wait.min(recovery.rto_max);
+        if let Some(longest) = user_timeout.filter(|_| doublings > 0) {
+            // Linux `tcp_clamp_rto_to_user_timeout`.
+            let left = longest.saturating_sub(stalled);
+            wait = wait.min(left.max(shared.tick.tick()));
+        }
+        let due = shared.tick.expiry(now, wait);
         self.timers.set(Timer::Handshake, Some(due));
     }
 
@@ -92,6 +115,7 @@ impl Connection {
         }
         self.state = State::FinWait1(FinWait1::default());
         self.timers.stop(Timer::Handshake);
+        self.stall.end();
         let echo = segment.options.timestamps.map_or(0, |it| it.echo);
         let rtt = match syn.retransmits {
             0 => Some(now.since(syn.sent)),

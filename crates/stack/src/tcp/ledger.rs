@@ -65,6 +65,8 @@ impl Connection {
     ) {
         if outgoing.start == self.recovery.una() {
             self.send.trim_head();
+            let taken = self.charged_behind_probe();
+            self.send.keep(taken);
         }
         let timestamp = self.timestamp(dated);
         let range = (outgoing.start, outgoing.sequence_end());
@@ -83,9 +85,9 @@ impl Connection {
         let progress = self.recovery.progress();
         let fin = progress.fin_end() == Some(progress.una());
         let data_bytes = bytes - u64::from(fin);
-        let completed = self
-            .send
-            .on_ack((data_bytes, self.recovery.kept_bytes()), progress, &env);
+        let kept = self.recovery.kept_bytes() + self.charged_behind_probe();
+        let progress = self.recovery.progress();
+        let completed = self.send.on_ack((data_bytes, kept), progress, &env);
         Released { completed, fin }
     }
 }

@@ -461,9 +461,13 @@ impl Connection {
     }
 
     /// One segment that fills a packet of `mtu` bytes.
-    fn probe_env(&self, env: &SendEnv, mtu: u16) -> SendEnv {
+    fn probe_env(&mut self, env: &SendEnv, mtu: u16) -> SendEnv {
+        let sizes = self.probe_sizes(&env.sizes, mtu);
+        if self.linux().is_some() {
+            self.before_mtu_probe(sizes.mss);
+        }
         SendEnv {
-            sizes: self.probe_sizes(&env.sizes, mtu),
+            sizes,
             burst_segments: 1,
             ..*env
         }

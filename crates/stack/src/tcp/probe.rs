@@ -207,6 +207,27 @@ impl Connection {
         self.timers.set(Timer::Keepalive, due);
     }
 
+    /// The idle time is another one. Where there was one, what has passed of it counts (Linux
+    /// `tcp_sock_set_keepidle_locked`).
+    #[cold]
+    pub(super) fn rearm_keepalive(&mut self, now: Instant, shared: &Shared, had: bool) {
+        self.arm_keepalive(now, shared);
+        let heard = self.traffic.last_heard();
+        let (Some(idle), Some(_)) = (
+            self.settings.life.keepalive,
+            self.timers.due(Timer::Keepalive),
+        ) else {
+            return;
+        };
+        if !had || self.linux().is_none() {
+            return;
+        }
+        let quiet = heard.map_or(Duration::ZERO, |at| now.since(at));
+        let left = idle.saturating_sub(quiet);
+        let due = shared.tick.expiry(now, left);
+        self.timers.set(Timer::Keepalive, Some(due));
+    }
+
     /// The keepalive timer fired (RFC 9293 section 3.8.4; Linux `tcp_keepalive_timer`).
     pub(super) fn on_keepalive_timeout(&mut self, now: Instant, shared: &mut Shared) {
         let life = &self.settings.life;

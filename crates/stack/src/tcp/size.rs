@@ -213,6 +213,14 @@ impl Connection {
         bounds.fold(most, |most, mss| most.min(mss.into()))
     }
 
+    /// The same, where a router has said that less passes: Linux announces no more than that,
+    /// though the other direction may be another path (`ipv4_default_advmss`).
+    pub(super) fn announced_mss_of_path(&self, shared: &Shared) -> u32 {
+        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
+        let path = u32::from(self.size.path_mtu()).saturating_sub(headers);
+        self.announced_mss(shared).min(path.max(MSS_MIN))
+    }
+
     fn sack_option_bytes(&self) -> u32 {
         if !self.recv.has_sack_blocks() {
             return 0;
@@ -248,11 +256,48 @@ impl Connection {
         }
     }
 
+    /// A probe of the next `bytes` of data is about to leave: notes what it takes from the packet
+    /// that is cut by it.
+    #[cold]
+    pub(super) fn before_mtu_probe(&mut self, bytes: u32) {
+        let progress = self.recovery.progress();
+        let end = progress.data_sent() + u64::from(bytes);
+        let taken = self.send.cut_off(progress, end);
+        self.size.path.take_from_next(taken, end);
+    }
+
+    /// Bytes of memory that the packet cut by the last probe of a larger MTU is charged for and
+    /// does not have, as long as it is in flight.
+    #[inline]
+    pub(super) fn charged_behind_probe(&mut self) -> u32 {
+        match self.size.path.taken_from_next() {
+            Some((taken, start)) => self.still_charged(taken, start),
+            None => 0,
+        }
+    }
+
+    #[cold]
+    fn still_charged(&mut self, taken: u32, start: u64) -> u32 {
+        let una = self.recovery.una();
+        if self.recovery.next() < start {
+            // The probe could not leave yet.
+            return 0;
+        }
+        let end = self.send.sent_end(start);
+        if una > start && end.is_none_or(|end| end <= una) {
+            self.size.path.take_from_next(0, 0);
+            return 0;
+        }
+        taken
+    }
+
     /// A probe of this MTU left.
     pub(super) fn on_mtu_probe_sent(&mut self, mtu: u16, outgoing: &Outgoing) {
         self.size
             .path
             .on_probe_sent(mtu, outgoing.start, outgoing.end);
+        let taken = self.charged_behind_probe();
+        self.send.keep(taken);
         if self.linux().is_some() {
             self.recovery.on_mtu_probe_sent();
         }

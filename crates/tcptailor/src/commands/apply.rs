@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base::{Change, find_knob};
-use linux::journal::{Applied, Entry, Guard, Status, Transaction};
+use linux::journal::{Applied, Entry, Guard, Status, Step, Transaction};
 use linux::{Clock, Journal, Plan, Setting};
 use serde::Serialize;
 
@@ -181,6 +181,21 @@ impl Made<'_> {
         self.transaction.roll_back();
         show(report, output)?;
         note(output, "Nothing was changed.");
+        let knobs: Vec<&str> = report.changes.iter().map(|row| row.knob.as_str()).collect();
+        for entry in self.journal.history()?.entries {
+            let is_of_these = |step: &Step| knobs.contains(&step.change.knob.as_str());
+            let until = entry.lease.filter(|_| entry.status() == Status::Leased);
+            if let Some(until) = until.filter(|_| entry.steps.iter().any(is_of_these)) {
+                let (id, until) = (entry.id, output::rfc3339(until.until_unix_ms / 1000));
+                note(
+                    output,
+                    &format!(
+                        "Transaction {id}, which set this, is rolled back at {until} unless \
+                         confirmed: tcptailor confirm {id}"
+                    ),
+                );
+            }
+        }
         Ok(Exit::Done)
     }
 

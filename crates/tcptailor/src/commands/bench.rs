@@ -69,6 +69,7 @@ pub(crate) struct Args {
     host: String,
     /// Its port.
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     /// Only IPv4.
     #[arg(short = '4', conflicts_with = "ipv6")]
@@ -219,6 +220,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
     note_bare_sizes(&args.setup, output);
     let key = super::serve::read_key(args.key_file.as_deref())?;
     let mut client = connect(args, key.as_ref())?;
+    // The first run comes at once and needs no check.
+    for Contender { ends, .. } in contenders.iter().skip(1) {
+        if ends.server.settings.contains_key("congestion") {
+            client.check(&ends.client, &ends.server)?;
+        }
+    }
     let rtt_idle_us = client.idle_rtt()?.micros();
     let interrupted = run_all(args, &mut client, &mut contenders, (log.as_ref(), output))?;
     if let Some(log) = &log {

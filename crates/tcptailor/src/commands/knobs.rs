@@ -61,7 +61,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let knobs: Vec<&Knob> = match &args.name {
-        Some(name) => vec![find(name)?],
+        Some(name) => {
+            let hint = "`tcptailor knobs` lists them.";
+            vec![find(name).map_err(|error| Problem::usage(error).hint(hint))?]
+        }
         None => KNOBS.iter().collect(),
     };
     let profile = profile::find(&args.profile).map_err(|error| {

@@ -212,6 +212,9 @@ fn tell_key(args: &Args, secret: &Secret, output: &Output) {
         Secret::None if !args.bind.is_loopback() => {
             output.note("note: anyone who can reach this address can run tests");
         }
+        Secret::Given(_) if args.key_file.is_none() => {
+            output.note("The key is that of the environment variable TCPTAILOR_KEY.");
+        }
         Secret::None | Secret::Given(_) => {}
     }
 }

@@ -80,7 +80,7 @@ pub(crate) struct Watched {
     pub(crate) filter: Vec<String>,
     /// Only connections of this process, in its network namespace, and those accepted where it
     /// listens, whichever process holds them; the filter `pid = PID` is for one process alone.
-    /// Of a file: those that it holds.
+    /// With `diagnose FILE`: those that it held.
     #[arg(short, long, value_name = "PID", conflicts_with = "netns")]
     #[arg(value_parser = process_number)]
     pub(crate) pid: Option<u32>,

@@ -12,6 +12,9 @@ use tailor::{Settings, Undone, Values};
 
 use crate::commands::guard;
 
+/// In place of a value: one of several connections had ended before its change.
+pub(crate) const CLOSED: &str = "connection closed";
+
 /// The settings of real hosts.
 pub(crate) struct Journalled {
     /// `None` where nothing is to be changed.
@@ -102,7 +105,7 @@ impl Settings for Journalled {
                     closed += 1;
                     Values {
                         from: String::new(),
-                        to: "connection closed".into(),
+                        to: CLOSED.into(),
                     }
                 }
                 Err(error) => return Err(error.into()),

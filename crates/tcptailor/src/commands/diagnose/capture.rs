@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use base::pcap::{PcapError, Reader};
+use base::pcap::{PcapError, PcapErrorKind, Reader};
 use base::{Netns, human};
 use capture::{Analysis, CaptureInfo, FlowSummary, Input, Settings};
 use serde::Serialize;
@@ -112,7 +112,10 @@ fn read(
     };
     let mut reader = Reader::new(input.reader).map_err(|error| match interrupt::stopped() {
         true => Problem::interrupted("interrupted while reading"),
-        false => Problem::failed(format!("{shown}: {error}")),
+        false if matches!(error.kind, PcapErrorKind::Io(_)) => {
+            Problem::failed(format!("{shown}: {error}"))
+        }
+        false => Problem::usage(format!("{shown}: {error}")),
     })?;
     let (mut analysis, mut stopped) = (Analysis::new(settings), false);
     let cut_short = analysis.handle_file(&mut reader, |analysis| {
@@ -187,10 +190,13 @@ pub(super) fn push_summary(text: &mut String, info: &CaptureInfo) {
         human::count(summary.packets, "packet"),
         summary.tcp_packets,
     );
-    match summary.taken {
-        Some(taken) => line += &format!("; made {}.", taken.name()),
-        None => line += "; where it was made does not show.",
-    }
+    line += &match (summary.taken_at, summary.taken) {
+        (Some(at), _) => {
+            format!("; made at {at}, the sender of some connections and receiver of others.")
+        }
+        (None, Some(taken)) => format!("; made {}.", taken.name()),
+        (None, None) => "; where it was made does not show.".into(),
+    };
     output::push_wrapped(text, &line, "  ", 0);
     for doubt in doubts {
         output::push_wrapped(text, &format!("- {doubt}"), "  ", 0);

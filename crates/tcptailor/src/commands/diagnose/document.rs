@@ -29,6 +29,9 @@ pub(crate) struct Document {
     pub(crate) capture: Option<CaptureInfo>,
     /// Network namespaces that were not watched, of all that were asked for.
     pub(crate) netns_left_out: usize,
+    /// Those of them that this process may not enter.
+    #[serde(skip)]
+    pub(crate) netns_forbidden: usize,
     /// Connections by what is said of them.
     pub(crate) counts: Counts,
     /// Findings on the host as a whole, such as a listener that does not accept.

@@ -1,8 +1,10 @@
 //! All network namespaces of this machine at once, those of containers too.
 
+use std::collections::BTreeMap;
+
 use linux::NetnsPlace;
 
-use super::document::{Document, FlowRow};
+use super::document::{Direction, Document, FlowRow};
 use super::judged;
 use super::page::Drawn;
 use crate::commands::watching::{self, Watching, Where};
@@ -28,7 +30,7 @@ pub(super) fn look(
             }
             // Our own is always there; others may end meanwhile, or not be ours to enter.
             Err(error) if at == 0 => return Err(error),
-            Err(_) => together.leave_out(),
+            Err(error) => together.leave_out(&error),
         }
     }
     Ok((together.document(), drawn))
@@ -54,9 +56,12 @@ impl Together {
         }
     }
 
-    /// Leaves one more out.
-    pub(crate) const fn leave_out(&mut self) {
+    /// Leaves one more out, for this reason.
+    fn leave_out(&mut self, why: &anyhow::Error) {
+        let why = why.downcast_ref::<linux::Error>();
+        let is_forbidden = why.is_some_and(linux::Error::is_missing_privilege);
         self.whole.netns_left_out += 1;
+        self.whole.netns_forbidden += usize::from(is_forbidden);
     }
 
     /// Adds what is said of one.
@@ -77,7 +82,69 @@ impl Together {
     }
 
     /// The answer.
-    pub(crate) fn document(self) -> Document {
+    pub(crate) fn document(mut self) -> Document {
+        point_to_other_ends(&mut self.flows);
         self.whole.with_flows(self.flows)
+    }
+}
+
+/// What limits the sender of a connection cannot be seen at its receiving end: where the other end
+/// was seen too, says where. Addresses may be those of several namespaces.
+fn point_to_other_ends(flows: &mut [FlowRow]) {
+    let mut ends: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (at, flow) in flows.iter().enumerate() {
+        ends.entry((flow.local, flow.remote)).or_default().push(at);
+    }
+    for at in 0..flows.len() {
+        let flow = &flows[at];
+        let receives = flow.direction == Direction::In && flow.verdicts.is_empty();
+        if !receives || flow.idle || flow.connections > 1 {
+            continue;
+        }
+        let others = ends.get(&(flow.remote, flow.local)).map(Vec::as_slice);
+        let ([other], Some([_])) = (
+            others.unwrap_or_default(),
+            ends.get(&(flow.local, flow.remote)).map(Vec::as_slice),
+        ) else {
+            continue;
+        };
+        if flows[*other].connections > 1 {
+            continue;
+        }
+        flows[at].unknown = Some(
+            "this end mainly receives and its program reads promptly; the other end of this \
+             connection is on this machine too: its line says what limits the sender"
+                .into(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::diagnose::screen::tests::flow_row;
+
+    #[test]
+    fn a_receiver_points_to_the_sender_that_was_seen_too() {
+        let sender = || flow_row(5, Vec::new());
+        let receiver = || {
+            let sender = sender();
+            FlowRow {
+                local: sender.remote,
+                remote: sender.local,
+                direction: Direction::In,
+                unknown: Some("can only be seen at the other end".into()),
+                ..sender
+            }
+        };
+        let check = |mut flows: Vec<FlowRow>, expected: &str| {
+            point_to_other_ends(&mut flows);
+            let said = flows[0].unknown.as_deref();
+            assert!(said.is_some_and(|said| said.contains(expected)), "{said:?}");
+        };
+        check(vec![receiver(), sender()], "on this machine too");
+        check(vec![receiver()], "only be seen at the other end");
+        // Two namespaces with the same addresses and ports.
+        check(vec![receiver(), sender(), sender()], "only be seen");
     }
 }

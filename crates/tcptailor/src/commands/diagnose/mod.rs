@@ -191,7 +191,7 @@ fn tell_of_others(output: &Output) {
     };
     let how = match others.iter().any(may_enter) {
         true => "--all-netns",
-        false => "as root, --all-netns",
+        false => "--all-netns, with CAP_SYS_ADMIN (root outside of containers)",
     };
     output.note(format!(
         "note: {} not looked at, such as those of containers: {how}",
@@ -207,8 +207,14 @@ fn missing(document: &Document) -> Vec<String> {
         missing.push(format!("the process ended, {seen} after the start"));
     }
     if document.netns_left_out > 0 {
+        let others = document.netns_left_out - document.netns_forbidden;
+        let why = match (document.netns_forbidden, others) {
+            (0, _) => "ended meanwhile, or too many",
+            (_, 0) => "entering them needs CAP_SYS_ADMIN, which root has outside of containers",
+            _ => "no CAP_SYS_ADMIN to enter them, ended meanwhile, or too many",
+        };
         missing.push(format!(
-            "{} left out: no permission to enter them (run as root), or too many",
+            "{} left out: {why}",
             base::human::count(document.netns_left_out as u64, "namespace")
         ));
     }

@@ -306,4 +306,4 @@ pub(super) fn summary(document: &Document, left_out: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

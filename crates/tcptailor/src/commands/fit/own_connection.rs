@@ -7,6 +7,8 @@ use base::{Scope, find_knob};
 use serde::Serialize;
 use tailor::{Fitting, Tried};
 
+use crate::subject::journalled::CLOSED;
+
 /// Results that stay, and how the program itself gets the rest.
 #[derive(Debug, Serialize)]
 pub(crate) struct OwnConnection {
@@ -103,7 +105,8 @@ fn stays(tried: &Tried) -> Vec<LastingChange> {
         place: change.target.clone(),
         undo: undo.clone(),
     };
-    tried.changes.iter().map(of).collect()
+    let stay = tried.changes.iter().filter(|change| change.to != CLOSED);
+    stay.map(of).collect()
 }
 
 /// A value as `--set` takes it.

@@ -96,7 +96,12 @@ fn title(model: &Model, theme: &Theme, columns: usize) -> Parts {
     parts.push((human::count(connections as u64, "connection"), Style::new()));
     let said = [
         (counts.with_finding, "with a finding", theme.finding()),
-        (counts.healthy, "healthy", Style::new()),
+        (
+            counts.peer_window,
+            "limited by the other end's window",
+            Style::new(),
+        ),
+        (counts.healthy - counts.peer_window, "healthy", Style::new()),
         (counts.unclear, "unclear", Style::new()),
         (counts.idle, "idle", theme.faint()),
     ];

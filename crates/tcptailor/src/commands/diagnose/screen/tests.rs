@@ -3,7 +3,7 @@ use crate::commands::diagnose::document::{ChangeRow, VerdictRow};
 use base::{KnobValue, Live, Scope};
 use doctor::{Confidence, Evidence, Side};
 
-fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
+pub(crate) fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
     FlowRow {
         cookie: 0,
         netns: Netns::Own,
