@@ -10,7 +10,8 @@ use crate::twin::{Observables, SelfCheck, TRANSFER_TIME};
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
 /// from run to run.
 const GOODPUT_FLOOR: f64 = 0.08;
-/// Error of the rate of a path that was not full, inferred from the spacing of packets, as a share.
+/// Least error of the rate of a path that was not full, inferred from the spacing of packets, as a
+/// share.
 const UNSEEN_RATE_FLOOR: f64 = 0.12;
 /// The same of a median response time.
 const RESPONSE_FLOOR: f64 = 0.10;
@@ -324,8 +325,13 @@ impl Basis<'_> {
         let value = value(before, mean(best().filter_map(|run| read(&run.after)))?);
         let low = all.iter().copied().fold(value, f64::min);
         let high = all.iter().copied().fold(value, f64::max);
+        // The paths that fit show how far the rate may be off; where one fits alone, it is so much.
         let unseen = if is_bounded(value) { floor.unseen } else { 0.0 };
-        let share = floor.share + floor.residual + unseen;
+        let (low, high) = (
+            low.min(value * (1.0 - unseen)),
+            high.max(value * (1.0 + unseen)),
+        );
+        let share = floor.share + floor.residual;
         Some(Range {
             low: (low * (1.0 - share) - floor.slack).max(0.0),
             value,

@@ -4,7 +4,7 @@ use doctor::Track;
 
 use super::{Work, timing};
 use crate::candidate::needs_new_connections;
-use crate::observed::Observed;
+use crate::observed::{Answered, Observed};
 use crate::subject::{Look, Subject};
 
 impl<S: Subject + ?Sized> Work<'_, S> {
@@ -30,11 +30,17 @@ impl<S: Subject + ?Sized> Work<'_, S> {
         if let Some(pause) = silent.or_else(between).filter(|_| !self.options.dry_run) {
             return self.look(timing::past(pause, self.options.observe));
         }
-        // Of long round trips a look may hold too few for a finding to be sure.
+        // Of long round trips a look may hold too few for a finding to be sure, and of connections
+        // that follow each other the end of one and the beginning of the next.
         let short = look.observed(|observed| {
             let answers = observed.answers(wants);
             let unsure = answers.iter().find(|answered| answered.is_unsure());
-            unsure.and_then(|answered| timing::longer(answered, self.options.observe))
+            let longer = unsure.and_then(|one| timing::longer(one, self.options.observe));
+            let may_tell = |first: &&Answered<'_, '_>| {
+                first.is_unsure() && first.comes_and_goes() && !first.is_for_the_other_end()
+            };
+            let first = answers.first().filter(may_tell);
+            longer.or_else(|| first.map(|_| self.options.observe * timing::LOOKS_TO_BE_SURE))
         });
         if let Some(time) = short {
             return self.look(time);

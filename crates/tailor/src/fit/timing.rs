@@ -23,6 +23,10 @@ pub(super) const RENEWAL: Duration = Duration::from_secs(15);
 /// for).
 pub(super) const LOOKS_FOR_LOSSES: u32 = 5;
 
+/// The same of a finding that is not sure enough to act on, of connections that come and go: each
+/// is seen as a whole, and not only the end of one.
+pub(super) const LOOKS_TO_BE_SURE: u32 = 3;
+
 /// BBR leaves its start when the rate has not grown for three round trips, and drains its queue
 /// then (`bbr_check_full_bw_reached`).
 const DRAINS_AFTER_RTTS: u32 = 8;

@@ -21,6 +21,7 @@ const RATE_FACTOR: f64 = 10.0;
 const CREST_STEPS: [f64; 10] = [0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0];
 /// Rates that are tried above these, as long as the highest is as plausible as the best.
 const HIGHER_STEPS: [f64; 3] = [2.8, 4.0, 8.0];
+const HIGHER_DISTANCE: f64 = 30.0;
 /// The same where packets were lost, which takes more runs.
 const LOSSY_STEPS: [f64; 7] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0];
 /// The same where trains are as long as that: they show it as it is.
@@ -138,7 +139,11 @@ impl Search<'_> {
         queue: f64,
     ) -> f64 {
         for step in HIGHER_STEPS {
-            let held = self.held(best).filter(|_| !self.is_below(most));
+            // A twin that is far off excludes nothing: its trains are not those of the link.
+            let is_near = self
+                .best()
+                .is_some_and(|best| best.distance <= HIGHER_DISTANCE);
+            let held = self.held(best).filter(|_| is_near && !self.is_below(most));
             let Some(held) = held else { break };
             most = rate * step;
             let higher = self.drafts(draft, most, held);
