@@ -307,6 +307,14 @@ impl LossRecovery {
         self.cc.on_path_known(&mut self.window, &path);
     }
 
+    /// Our SYN, which left once, was acknowledged after this time: in Linux RACK takes it for what
+    /// was delivered last (`tcp_clean_rtx_queue`).
+    pub(crate) fn on_syn_delivered(&mut self, now: Instant, rtt: Duration) {
+        if self.uses_rack() {
+            self.rack.on_delivered(now, now - rtt, 1, false, None);
+        }
+    }
+
     /// Our SYN was retransmitted: without SACK that Loss ends when more is acknowledged (Linux
     /// `tcp_is_non_sack_preventing_reopen`).
     pub(crate) fn on_lost_syn(&mut self) {

@@ -84,6 +84,10 @@ impl Connection {
         if self.socket.is_orphan() {
             let due = shared.tick.expiry(now, self.settings.life.fin_timeout);
             self.timers.set(Timer::FinWait, Some(due));
+            if self.linux().is_some() {
+                // The little that Linux keeps of it counts its answers anew (`tcp_time_wait`).
+                self.challenges = RateLimit::default();
+            }
         }
     }
 

@@ -42,6 +42,10 @@ impl Connection {
         if before.life.keepalive != self.settings.life.keepalive {
             self.rearm_keepalive(now, shared, before.life.keepalive.is_some());
         }
+        if before.life.user_timeout != self.settings.life.user_timeout && self.linux().is_some() {
+            // It ends nothing before the next timeout or probe.
+            self.awaits_timeout = self.stall.is_begun();
+        }
         if self.state != State::Closed {
             self.output(now, shared);
         }

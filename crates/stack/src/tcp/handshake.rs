@@ -437,6 +437,9 @@ impl Connection {
         } else {
             if self.linux().is_some() {
                 self.recovery.on_crossed_syn();
+                if state.retransmits > 0 {
+                    self.recovery.on_lost_syn();
+                }
                 if segment.flags.contains(TcpFlags::SYN) {
                     self.window.scale_crossed(segment.window);
                 }
@@ -509,6 +512,11 @@ impl Connection {
         self.timers.stop(Timer::User);
         self.stall.end();
         let has_crossed = matches!(self.state, State::SynReceived(_));
+        let retransmits = match self.state {
+            State::SynSent(state) => state.retransmits,
+            State::SynReceived(state) => state.retransmits,
+            _ => 0,
+        };
         self.state = self.state.on_syn_acked();
         if !matches!(self.state, State::Established(_)) {
             // The application shut its side down meanwhile.
@@ -525,6 +533,9 @@ impl Connection {
             }
             if syns_lost > 0 {
                 self.recovery.on_lost_syn();
+            }
+            if let Some(rtt) = rtt.filter(|_| retransmits == 0) {
+                self.recovery.on_syn_delivered(now, rtt);
             }
         }
         self.recv.on_established(now, &self.agreed);
@@ -577,6 +588,7 @@ impl Connection {
             return;
         }
         if retransmits > 0 {
+            self.awaits_timeout = false;
             self.timers.stop(Timer::User);
             self.arm_user(now, shared);
         }

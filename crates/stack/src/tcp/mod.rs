@@ -100,6 +100,8 @@ pub(crate) struct Connection {
     /// Challenge ACKs and answers to out-of-window segments.
     challenges: RateLimit,
     stall: Stall,
+    /// The user timeout was changed since the last timeout.
+    awaits_timeout: bool,
     /// Values last reported to a trace.
     told: Rare<tell::Told>,
     failures: Failures,
@@ -163,6 +165,7 @@ impl Connection {
             pacer: Pacer::new(),
             challenges: RateLimit::default(),
             stall: Stall::default(),
+            awaits_timeout: false,
             told: Rare::NONE,
             failures: Failures::default(),
             local_queue: LocalQueue::default(),

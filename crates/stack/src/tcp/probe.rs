@@ -153,6 +153,7 @@ impl Connection {
             self.give_up(now, shared);
             return;
         }
+        self.awaits_timeout = false;
         self.timers.stop(Timer::User);
         shared.counters.window_probes += 1;
         self.probes.unanswered += 1;

@@ -26,6 +26,11 @@ impl Stall {
         now.since(*self.since.get_or_insert(now))
     }
 
+    /// Whether there is no progress.
+    pub(super) const fn is_begun(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Starts at `since`.
     pub(super) const fn begin(&mut self, since: Instant) {
         self.since = Some(since);
@@ -102,6 +107,7 @@ impl Connection {
                 if self.gives_up(now, shared) {
                     return;
                 }
+                self.awaits_timeout = false;
                 self.timers.stop(Timer::User);
                 let is_zero_window_only = self.is_zero_window_only(now);
                 self.recovery.on_retransmit_timeout(now);
@@ -195,6 +201,7 @@ impl Connection {
             return;
         };
         if let Some(timeout) = self.settings.life.user_timeout
+            && !self.awaits_timeout
             && self.timers.due(Timer::User).is_none()
         {
             let due = shared.tick.expiry(now, (since + timeout).since(now));
