@@ -14,8 +14,8 @@ use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
 use crate::rules::steady::Courses;
 use crate::rules::thresholds::{
-    HOLDS_STILL, LASTING_PART, LASTING_RTTS, MIN_INTERVAL, MIN_VOTES, ROUND_TRIPS_WANTED,
-    SAMPLES_KEPT, SHORTEST_GAP,
+    HOLDS_STILL, LASTING_PART, LASTING_RTTS, LASTING_TIMES, MIN_INTERVAL, MIN_VOTES,
+    ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
 };
 
 /// The counters that must never decrease, with their names.
@@ -485,13 +485,17 @@ impl Timeline {
 
     /// Largest rate at which payload was acknowledged over an eighth of the interval, and over some
     /// round trips at least: a token bucket lets bursts pass at the rate of the link behind it.
+    /// `None` where few such times fit: the best of them is the mean then.
     #[must_use]
     pub fn lasting_rate(&self) -> Option<Rate> {
         let least = (self.interval() / LASTING_PART).max(self.srtt()? * LASTING_RTTS);
+        if self.interval() < least * LASTING_TIMES {
+            return None;
+        }
         let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
         let acked: Vec<(Instant, u64)> = acked.collect();
         let mut from = 0;
-        let mut best = self.rate()?;
+        let mut best = None;
         for &(at, bytes) in &acked {
             let is_whole = |begin: &(Instant, u64)| at.since(begin.0) >= least;
             while acked.get(from + 1).is_some_and(is_whole) {
@@ -500,10 +504,10 @@ impl Timeline {
             let (begin, before) = acked[from];
             let time = at.since(begin);
             if time >= least && !time.is_zero() {
-                best = best.max(Rate::of(bytes.saturating_sub(before), time));
+                best = best.max(Some(Rate::of(bytes.saturating_sub(before), time)));
             }
         }
-        Some(best)
+        Some(best?.max(self.rate()?))
     }
 
     /// Bandwidth-delay product of the best rate and the smallest round-trip time, in bytes.

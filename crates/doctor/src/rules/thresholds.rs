@@ -419,6 +419,8 @@ pub(crate) const TELLING_FACTOR: f64 = 20.0;
 /// A rate lasts that is reached over this part of the time, and over so many round trips.
 pub(crate) const LASTING_PART: u32 = 8;
 pub(crate) const LASTING_RTTS: u32 = 4;
+/// The best of so many such times, or more, tells more than the mean does.
+pub(crate) const LASTING_TIMES: u32 = 4;
 /// Share of samples in which the sender has more than the path takes.
 pub(crate) const FULL_SHARE: f64 = 0.5;
 /// A rate within this share of the best that was ever delivered is the path's.

@@ -210,3 +210,29 @@ fn a_burst_is_no_rate_that_lasts() {
     assert_eq!(mbit(seen.best_rate()), Some(200));
     assert_eq!(mbit(seen.lasting_rate()), Some(10));
 }
+
+/// A queue makes round trips of 300 ms: four of them are longer than the watch, or most of it.
+#[test]
+fn a_short_watch_of_long_round_trips_tells_no_rate_that_lasts() {
+    let lasting = |watch: u64| {
+        let look = |millis: u64| FlowSample {
+            bytes_acked: Some(millis * 1250),
+            srtt: Some(Duration::from_millis(300)),
+            ..at(millis)
+        };
+        timeline((0..=watch).step_by(10).map(look)).lasting_rate()
+    };
+    for watch in [1000, 1400, 4700] {
+        assert_eq!(lasting(watch), None, "in {watch} ms");
+    }
+    assert_eq!(lasting(4800), Some(Rate::from_bits_per_second(10_000_000)));
+    let unseen = (0..=4800).step_by(10).map(|millis| FlowSample {
+        srtt: Some(Duration::from_millis(300)),
+        ..at(millis)
+    });
+    assert_eq!(
+        timeline(unseen).lasting_rate(),
+        None,
+        "nothing was measured"
+    );
+}
