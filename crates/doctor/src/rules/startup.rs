@@ -254,7 +254,7 @@ impl Start {
     /// What a first window of so many segments saves of the time with data in flight, without the
     /// handshake; see [`Start::rounds`] for `is_prompt`.
     fn saved_by(&self, window: u64, is_prompt: bool) -> Duration {
-        let now = self.rounds(self.first, false);
+        let now = self.rounds(self.first, is_prompt);
         self.min_rtt * now.saturating_sub(self.rounds(window, is_prompt))
     }
 
@@ -263,9 +263,10 @@ impl Start {
     /// taken in it (`tcp_rcv_space_adjust`): ACKs of the first flight announce what the handshake
     /// did, whatever arrives. `is_prompt`: they announce more, since the round trip from the
     /// handshake to the first data is one in which the window is adjusted, if the program takes
-    /// enough of that at once.
+    /// enough of that at once: more than a usual first window (`tcp_init_buffer_space`).
     fn rounds(&self, first: u64, is_prompt: bool) -> u32 {
         let mss = self.mss.max(1);
+        let is_prompt = is_prompt && first.min(self.window_after(0) / mss) > INITIAL_WINDOW_PKTS;
         let segments = self.bytes / mss;
         let (mut cwnd, mut sent, mut arrived, mut rounds) = (first.max(1), 0_u64, 0_u64, 0);
         while rounds < u64::BITS {
@@ -526,6 +527,29 @@ mod tests {
         );
         // 130 kB to a program of OCaml, whose window was told in the same way, took 190 ms.
         assert_eq!(saved(&[(0, 64_256), (43_440, 130_000)], true), 180);
+    }
+
+    /// The peer announces ten segments at first: the first flight is no larger with any first
+    /// window, so that what its ACKs announce is the same with both.
+    #[test]
+    fn a_window_of_the_peer_that_binds_at_first_hides_no_round_trip_to_save() {
+        let saved = |bytes: u64, window: u64, is_prompt: bool| {
+            let start = Start {
+                bytes,
+                busy: Duration::from_millis(366),
+                mss: 1448,
+                min_rtt: Duration::from_millis(90),
+                first: INITIAL_WINDOW_PKTS,
+                windows: vec![(0, 14_480), (14_480, 130_000)],
+            };
+            start.saved_by(window, is_prompt).as_millis()
+        };
+        for segments in [30, 60, 104, 200] {
+            let bytes = segments * 1448;
+            assert_eq!(saved(bytes, INITIAL_WINDOW_PKTS, true), 0, "{segments}");
+            let both = [false, true].map(|is_prompt| saved(bytes, 57, is_prompt));
+            assert_eq!(both[0], both[1], "{segments}");
+        }
     }
 
     #[test]
