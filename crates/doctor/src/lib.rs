@@ -51,6 +51,6 @@ pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use meter::{Held, Meters, Reading};
 pub use observation::{Observation, Report, diagnose, diagnose_host};
 pub use recording::{ProcessInfo, Recording, Samples, SocketOwner, Track};
-pub use shares::Shares;
+pub use shares::{Shares, paces_itself};
 pub use timeline::{Burst, Timeline};
 pub use verdict::{Confidence, Evidence, NextLimit, Proposal, Side, Verdict};

@@ -209,8 +209,7 @@ fn limit_of(sample: &FlowSample) -> Option<Limit> {
     // No window or buffer is full, and yet packets are not sent.
     Some(if is_held_to_bound(sample) {
         Limit::Pacing
-    } else if sample.bbr.is_some() {
-        // The pace is how BBR sends what it finds the path to carry.
+    } else if paces_itself(sample) {
         Limit::Congestion
     } else if sample
         .local_queue_bytes
@@ -230,6 +229,13 @@ fn holds_writer(sample: &FlowSample) -> bool {
         (Some(queued), Some(limit)) => 3 * u64::from(queued) > 2 * u64::from(limit),
         _ => false,
     }
+}
+
+/// Whether packets that are held wait for BBR's own pace, which is how it sends what it finds the
+/// path to carry, and not for a bound that the program set.
+#[must_use]
+pub fn paces_itself(sample: &FlowSample) -> bool {
+    sample.bbr.is_some() && !is_held_to_bound(sample)
 }
 
 /// Whether packets leave at the pace that the program set as a bound; `pacing_rate` alone is kept

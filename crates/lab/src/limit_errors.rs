@@ -3,8 +3,8 @@
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 
-use base::Limit;
-use doctor::Shares;
+use base::{FlowSample, Limit};
+use doctor::{Shares, paces_itself};
 
 use crate::builtin::{BUILTIN_SCENARIOS, parse_builtin};
 use crate::engine::EngineName;
@@ -109,19 +109,13 @@ impl ScoredFlow {
         if all.is_zero() {
             return None;
         }
-        // BBR's pace is what it finds the path to carry, and told as that.
-        let is_bbr =
-            |sample: &&base::FlowSample| sample.bbr.is_some() && sample.max_pacing_rate.is_none();
-        let paces_itself = flow
-            .samples
-            .iter()
-            .map(|sample| &**sample)
-            .any(|s| is_bbr(&s));
+        let own = share_of_own_pace(flow.samples.iter().map(|sample| &**sample));
         let of = |limit| flow.truth.get(&limit).copied().unwrap_or_default();
+        let own_pace = of(Limit::Pacing).mul_f64(own);
         let share = |limit| {
             let time = match limit {
-                Limit::Pacing if paces_itself => Duration::ZERO,
-                Limit::Congestion if paces_itself => of(limit) + of(Limit::Pacing),
+                Limit::Pacing => of(limit).saturating_sub(own_pace),
+                Limit::Congestion => of(limit) + own_pace,
                 _ => of(limit),
             };
             time.as_secs_f64() / all.as_secs_f64()
@@ -141,6 +135,18 @@ impl ScoredFlow {
             .map(|(limit, truth)| (truth - self.said.get(limit)).max(0.0))
             .sum()
     }
+}
+
+/// Share of the samples with a pace in which it is BBR's own: what it finds the path to carry, and
+/// told as that.
+fn share_of_own_pace<'s>(samples: impl Iterator<Item = &'s FlowSample>) -> f64 {
+    let is_paced = |sample: &&FlowSample| sample.bbr.is_some() || sample.max_pacing_rate.is_some();
+    let (mut all, mut own) = (0_u32, 0_u32);
+    for sample in samples.filter(is_paced) {
+        all += 1;
+        own += u32::from(paces_itself(sample));
+    }
+    f64::from(own) / f64::from(all.max(1))
 }
 
 impl LimitErrors {
@@ -176,4 +182,45 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
         (sum + value, count + 1)
     });
     sum / count.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{BbrState, FlowKey, Instant, Rate};
+
+    use super::*;
+
+    /// A program bounds the pace of BBR at 10 Mbit/s, which the path carries half of the time. One
+    /// look before the bound was set decides nothing.
+    #[test]
+    fn pacing_is_bbrs_own_where_no_bound_is_reached() {
+        let key = FlowKey {
+            local: ([10, 0, 0, 1], 443).into(),
+            remote: ([10, 0, 0, 2], 50_000).into(),
+        };
+        let rate = |mbit: u64| Rate::from_bits_per_second(mbit * 1_000_000);
+        let look = |is_bbr: bool, pace: u64, bound: Option<u64>| FlowSample {
+            bbr: is_bbr.then(|| BbrState {
+                bandwidth: rate(pace),
+                min_rtt: Duration::from_millis(20),
+                pacing_gain: 256,
+                cwnd_gain: 512,
+            }),
+            pacing_rate: Some(rate(pace)),
+            max_pacing_rate: bound.map(rate),
+            ..FlowSample::empty(Instant::ZERO, key)
+        };
+        let check = |looks: &[FlowSample], own: f64| {
+            assert!(
+                (share_of_own_pace(looks.iter()) - own).abs() < 1e-9,
+                "{own}"
+            );
+        };
+        check(&[look(true, 30, None), look(true, 20, None)], 1.0);
+        check(&[look(true, 10, Some(10)), look(true, 5, Some(10))], 0.5);
+        let late = [(30, None), (10, Some(10)), (10, Some(10)), (10, Some(10))];
+        check(&late.map(|(pace, bound)| look(true, pace, bound)), 0.25);
+        check(&[look(false, 30, Some(10)), look(false, 30, None)], 0.0);
+        check(&[], 0.0);
+    }
 }
