@@ -49,8 +49,8 @@ pub(crate) enum Waited {
         share: f64,
         /// The same at most.
         share_most: f64,
-        /// How far off that may be.
-        error: f64,
+        /// How far off that may be, below and above.
+        error: [f64; 2],
         /// How many times better it gets, at most.
         most: f64,
         /// Share of the service's payload on connections that the change is for: the others carry
@@ -81,15 +81,7 @@ impl Waited {
         let share = verdict.saves?;
         let share_most = verdict.saves_most.unwrap_or(share).max(share);
         if verdict.diagnosis.objective == Objective::Transfer {
-            // Both ends of a range have the round trip by which it may be off.
-            let slack = if share_most > share { 0.0 } else { SAVED_SLACK };
-            return Some(Self::Saved {
-                share,
-                share_most,
-                error: share * slack + SHARE_SLACK,
-                most: TRANSFER_GAIN_MAX,
-                part: 1.0,
-            });
+            return Some(Self::of_round_trips(share, share_most));
         }
         let draws = (timeline.looks() as f64 / LOOKS_PER_DRAW).max(1.0);
         let messages = [
@@ -102,10 +94,24 @@ impl Waited {
         Some(Self::Saved {
             share,
             share_most,
-            error: (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK,
+            error: [(share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK; 2],
             most: (each / min_rtt.max(1e-6)).max(1.0),
             part: 1.0,
         })
+    }
+
+    /// Of a transfer, of which whole round trips are saved.
+    fn of_round_trips(share: f64, share_most: f64) -> Self {
+        let off = share * SAVED_SLACK;
+        // What it may save at most has the round trip above already.
+        let above = if share_most > share { 0.0 } else { off };
+        Self::Saved {
+            share,
+            share_most,
+            error: [off, above].map(|off| off + SHARE_SLACK),
+            most: TRANSFER_GAIN_MAX,
+            part: 1.0,
+        }
     }
 
     /// The same where the change is for one connection of a program with all these, and for those
@@ -177,9 +183,9 @@ impl Waited {
             } => {
                 let gain = |share: f64| (1.0 / (1.0 - share).max(1e-9)).clamp(1.0, most);
                 let gains = Range {
-                    low: gain((share - error).max(0.0)),
+                    low: gain((share - error[0]).max(0.0)),
                     value: gain((share + share_most) / 2.0),
-                    high: gain(share_most + error),
+                    high: gain(share_most + error[1]),
                 };
                 saved(gains, part, objective, before)
             }
@@ -251,7 +257,7 @@ mod tests {
         Waited::Saved {
             share,
             share_most: share,
-            error,
+            error: [error; 2],
             most,
             part: 1.0,
         }
@@ -306,7 +312,7 @@ mod tests {
         let stalled = Waited::Saved {
             share: 0.89,
             share_most: 0.89,
-            error: 0.02,
+            error: [0.02; 2],
             most: 20.0,
             part: 0.0125,
         };
@@ -327,6 +333,24 @@ mod tests {
         let range = ended.range.expect("it is known");
         let shown = [range.low, range.value, range.high].map(|us| (us / 1e3).round());
         assert_eq!(shown, [240.0, 300.0, 360.0]);
+    }
+
+    /// The window of the other end may open later than it did in the looks: what is saved may be a
+    /// round trip less, whether or not it may be one more.
+    #[test]
+    fn a_window_that_may_open_early_may_open_late_too() {
+        let before = Measure {
+            transfer_us: Some(500_000),
+            ..Measure::default()
+        };
+        let shown = |share: f64, share_most: f64| {
+            let waited = Waited::of_round_trips(share, share_most);
+            let range = waited.ended(Objective::Transfer, &before).range;
+            let range = range.expect("it is known");
+            [range.low, range.value, range.high].map(|us| (us / 1e3).round())
+        };
+        assert_eq!(shown(0.4, 0.4), [240.0, 300.0, 360.0]);
+        assert_eq!(shown(0.4, 0.6), [190.0, 250.0, 360.0]);
     }
 
     #[test]
