@@ -19,14 +19,16 @@ const ROOMS: [u32; 3] = [2048, 32_768, 131_072];
 const RATE_FACTOR: f64 = 10.0;
 /// Rates that are tried where trains are seen: so many times theirs.
 const CREST_STEPS: [f64; 10] = [0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0];
-/// Rates that are tried above these, as long as the highest is as plausible as the best.
-const HIGHER_STEPS: [f64; 3] = [2.8, 4.0, 8.0];
-const HIGHER_DISTANCE: f64 = 30.0;
 /// The same where packets were lost, which takes more runs.
 const LOSSY_STEPS: [f64; 7] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0];
 /// The same where trains are as long as that: they show it as it is.
 const LONG_STEPS: [f64; 5] = [0.9, 0.95, 1.0, 1.05, 1.1];
 const LONG_SEGMENTS: f64 = 40.0;
+/// Rates that are tried above all these, as long as the highest is as plausible as the best.
+const HIGHER_STEPS: [f64; 3] = [2.8, 4.0, 8.0];
+/// How far the best twin may be from what was seen for that: a sum of squared differences, each in
+/// its unit.
+const HIGHER_DISTANCE: f64 = 30.0;
 /// A queue that overflowed holds so many times what smoothed round-trip times show of it.
 const QUEUE_FACTORS: [f64; 3] = [0.9, 1.2, 1.6];
 const QUEUE_FACTOR: f64 = 1.25;
