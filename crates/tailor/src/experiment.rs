@@ -245,10 +245,12 @@ impl Experiment {
             if is_last {
                 return Some(self.undecided());
             }
-            // Without a difference there is nothing more to report.
+            // Without a difference there is nothing more to report, unless there may be one in
+            // what the program gets in a second, which is what would be reported.
             let gain = self.gain().filter(|gain| !is_worth_naming(*gain));
             let found = gain.map(|_| self.found()).filter(Outcome::is_negligible);
-            found.map(|found| self.as_users_see(found))
+            let found = found.map(|found| self.as_users_see(found));
+            found.filter(Outcome::is_negligible)
         })
     }
 

@@ -499,3 +499,31 @@ fn what_does_not_differ_is_told_per_second() {
     assert_eq!(outcome.answer, Answer::NotDistinguishable);
     assert!(!outcome.while_in_flight);
 }
+
+/// What is carried while data is in flight is the same, and in a second it is more, of which a
+/// program that comes and goes shows little in eight looks: more looks prove it.
+#[test]
+fn more_in_a_second_is_looked_for_where_the_time_in_flight_shows_nothing() {
+    let is_found = |seed: u64| {
+        let mut source = Source::new(Traffic::Bursty, seed);
+        let mut experiment = Experiment::alternating(Objective::Goodput);
+        loop {
+            if let Some(outcome) = experiment.outcome() {
+                return outcome.answer == Answer::Better;
+            }
+            let arm = experiment.next();
+            let measure = source.look(if arm == Arm::B { 1.8 } else { 1.0 });
+            let busy_goodput_bps = Some(20_000_000 + u64::from(source.looks % 3) * 10_000);
+            experiment.add(
+                arm,
+                Measure {
+                    busy_goodput_bps,
+                    ..measure
+                },
+            );
+        }
+    };
+    let first = seeds::first();
+    let found = (first..first + 50).filter(|seed| is_found(*seed)).count();
+    assert!(found >= 40, "{found} of 50");
+}
