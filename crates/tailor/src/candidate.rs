@@ -199,8 +199,9 @@ impl Candidate {
     }
 
     /// The same without its numbers: what did not help is not tried again with those of another
-    /// look, which differ by chance, until chance keeps one of them.
-    pub(crate) fn name_of_kind(&self) -> Name {
+    /// look, which differ by chance, until chance keeps one of them. What a socket needs depends on
+    /// how far its other end is, so that there is a name for each of these.
+    pub(crate) fn names_of_kind(&self) -> Vec<Name> {
         let mut shown: Vec<String> = Vec::new();
         let kind = |change: &Change| match change.to {
             KnobValue::Number(_) | KnobValue::Triple(_) => change.knob.clone(),
@@ -211,13 +212,25 @@ impl Candidate {
                 shown.push(kind);
             }
         }
-        (self.place, self.diagnosis, shown.join(", "))
+        let kind = shown.join(", ");
+        let mut names: Vec<Name> = Vec::new();
+        for change in &self.changes {
+            let text = match &change.target {
+                Target::Socket { key, .. } => format!("{kind} to {}", key.remote.ip()),
+                _ => kind.clone(),
+            };
+            let name = (self.place, self.diagnosis, text);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Whether it can be tried, did not fail before, and is not kept already.
     pub(crate) fn is_left(&self, (kept, done): (&[Change], &[Name]), can_reconnect: bool) -> bool {
         !done.contains(&self.name())
-            && !done.contains(&self.name_of_kind())
+            && !self.names_of_kind().iter().all(|name| done.contains(name))
             && !self.changes.iter().all(|change| kept.contains(change))
             && self.design(can_reconnect).is_some()
     }
@@ -373,15 +386,13 @@ fn reach<S: Subject + ?Sized>(
 }
 
 #[cfg(test)]
-mod tests {
-    use base::Netns;
+pub(crate) mod tests {
+    use base::{FlowKey, Netns};
 
     use super::*;
 
-    /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.
-    #[test]
-    fn what_did_not_help_is_not_tried_with_another_number() {
-        let candidate = |knob: &str, to: KnobValue| Candidate {
+    pub(crate) fn candidate(knob: &str, to: KnobValue) -> Candidate {
+        Candidate {
             place: Place::Listening(3306),
             diagnosis: "tcp-wmem-max-cap",
             objective: Objective::Goodput,
@@ -398,17 +409,52 @@ mod tests {
             comes_and_goes: false,
             turns_slowly: false,
             is_pool: false,
-        };
+        }
+    }
+
+    /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.
+    #[test]
+    fn what_did_not_help_is_not_tried_with_another_number() {
         let raised = |most| {
             let to = KnobValue::Triple([4096, 16_384, most]);
             candidate("net.ipv4.tcp_wmem", to)
         };
-        let failed = [raised(4_194_304).name_of_kind()];
+        let failed = raised(4_194_304).names_of_kind();
         assert!(!raised(7_686_144).is_left((&[], &failed), false));
         let kept = [raised(4_194_304).name()];
         assert!(raised(7_686_144).is_left((&[], &kept), false));
         let bbr = candidate("route.congctl", KnobValue::Name("bbr".into()));
         let cubic = candidate("route.congctl", KnobValue::Name("cubic".into()));
-        assert!(bbr.is_left((&[], &[cubic.name_of_kind()]), false));
+        assert!(bbr.is_left((&[], &cubic.names_of_kind()), false));
+    }
+
+    /// A megabyte that did not help on a connection to one end says nothing of eight to another,
+    /// which is further away, and of two to the same one that chance may keep it.
+    #[test]
+    fn what_did_not_help_to_one_end_may_help_to_another() {
+        let raised = |ends: &[u8], bytes: u64| {
+            let mut raised = candidate("sndbuf", KnobValue::Number(bytes));
+            let change = |end: &u8| Change {
+                target: Target::Socket {
+                    netns: Netns::Own,
+                    pid: 7,
+                    cookie: u64::from(*end) + bytes,
+                    key: FlowKey {
+                        local: ([10, 0, 0, 1], 443).into(),
+                        remote: ([10, 0, 0, *end], 50_000).into(),
+                    },
+                },
+                ..raised.changes[0].clone()
+            };
+            raised.changes = ends.iter().map(change).collect();
+            raised.scope = Scope::Socket;
+            raised
+        };
+        let failed = raised(&[2, 3], 1 << 20).names_of_kind();
+        let is_left = |ends: &[u8]| raised(ends, 8 << 20).is_left((&[], &failed), true);
+        assert!(!is_left(&[2]), "the same end");
+        assert!(!is_left(&[3, 2]), "the same ends");
+        assert!(is_left(&[4]));
+        assert!(is_left(&[2, 4]), "one of them is another");
     }
 }

@@ -543,6 +543,13 @@ fn direction(base: &[f64], other: &[f64]) -> Option<f64> {
 }
 
 impl Outcome {
+    /// Whether it tells what the change does: nothing that shows, or harm. Where the time was too
+    /// short, or something else changed too, it may still help.
+    pub(crate) fn is_decided(&self) -> bool {
+        let is_whole = self.why.is_none() && self.time_limit_s.is_none();
+        self.answer != Answer::NotDistinguishable || is_whole
+    }
+
     /// Whether the gain, if there is one, is too small to be worth keeping.
     fn is_negligible(&self) -> bool {
         self.gain_interval

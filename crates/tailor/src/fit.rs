@@ -1,6 +1,7 @@
 //! The loop of `fit`: look, name the limit, try the changes against it one after the other, keep
 //! what is better, look again, until nothing is left to improve.
 
+mod done;
 mod first_look;
 mod given;
 mod lasting;
@@ -14,12 +15,13 @@ use doctor::{Confidence, Evidence, Objective};
 use lab::Measure;
 use serde::Serialize;
 
-use crate::candidate::{Candidate, Design, Name, NoCandidate, candidates};
+use crate::candidate::{Candidate, Design, NoCandidate, candidates};
 use crate::experiment::{Answer, Arm, Experiment, Outcome};
 use crate::measure::measurable;
 use crate::subject::{Applied, Look, Subject, Undone, Values};
 use crate::twin::Timing as Predicted;
 use crate::what_if::{Forecast, forecast};
+use done::Done;
 pub use given::fit_given;
 use timing::{Timing, timing};
 
@@ -194,9 +196,8 @@ struct Work<'w, S: Subject + ?Sized> {
     subject: &'w mut S,
     options: &'w FitOptions,
     tell: &'w mut Tell<'w, S>,
-    /// Candidates not to be tried again: those that failed, and those that are kept for more than
-    /// single connections.
-    done: Vec<Name>,
+    /// Candidates not to be tried again.
+    done: Done,
     /// Kept changes: other connections may need them too.
     kept: Vec<Change>,
     /// Predicted effects of the candidates, by their texts.
@@ -270,7 +271,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             subject,
             options,
             tell,
-            done: Vec::new(),
+            done: Done::default(),
             kept: Vec::new(),
             forecasts: Vec::new(),
             has_transfers: false,
@@ -370,12 +371,11 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
             let result = self.try_out(finding, timing, &candidate)?;
             (self.tell)(self.subject, FitEvent::Tried(&result))?;
             let is_kept = result.kept;
-            tried.push(result);
             match is_kept {
-                false => self.done.push(candidate.name_of_kind()),
-                true if candidate.is_of_open_connections() => {}
-                true => self.done.push(candidate.name()),
+                false => self.done.leave(&candidate, result.outcome.as_ref()),
+                true => self.done.keep(&candidate),
             }
+            tried.push(result);
             if is_kept {
                 self.kept.extend(candidate.changes);
                 return Ok(true);
@@ -386,7 +386,7 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
 
     /// Next step after a look: the most important finding that has untried candidates.
     fn next(&mut self, look: &Look) -> Result<Next, S::Error> {
-        let (options, done, kept) = (self.options, &self.done, &self.kept);
+        let (options, done, kept) = (self.options, self.done.names(), &self.kept);
         let subject = &mut *self.subject;
         look.observed(|observed| {
             let mut answers = observed.answers(|track| subject.wants(track));
