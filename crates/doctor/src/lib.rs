@@ -49,7 +49,7 @@ pub use case::{Case, Cases, Place, Services};
 pub use catalogue::{DIAGNOSES, Diagnosis, InPackets, Objective, find_diagnosis};
 pub use host_timeline::{FullListener, HostTimeline, LinkDrops};
 pub use meter::{Held, Meters, Reading};
-pub use observation::{Observation, Report, diagnose, diagnose_host};
+pub use observation::{Observation, Report, SENDER_UNSEEN, WATCH_LONGER, diagnose, diagnose_host};
 pub use recording::{ProcessInfo, Recording, Samples, SocketOwner, Track};
 pub use shares::{Shares, paces_itself};
 pub use timeline::{Burst, Timeline};

@@ -238,6 +238,12 @@ fn too_little(samples: usize, interval: Duration) -> String {
     format!("observed too briefly: {seconds:.2} s; at least {least:.1} s are needed")
 }
 
+/// What helps where too little was seen of a live connection.
+pub const WATCH_LONGER: &str = "watch longer (-t 30s)";
+/// Why nothing is known of a connection at its receiving end.
+pub const SENDER_UNSEEN: &str = "this end mainly receives and its program reads promptly; what \
+    limits the sender can only be seen at the other end";
+
 fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> String {
     let timeline = main.main_timeline().unwrap_or(observation.local);
     let is_short = |other: &&Timeline| !is_enough(other);
@@ -254,9 +260,7 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
         return too_little(timeline.looks(), timeline.interval());
     }
     if main.sender.is_none() {
-        return "this end mainly receives and its program reads promptly; what limits the sender \
-                can only be seen at the other end"
-            .into();
+        return SENDER_UNSEEN.into();
     }
     if main.stops_and_goes() {
         return "the sender stops and goes, and packets do not show whether a send buffer or its \
@@ -283,13 +287,15 @@ fn why_unknown(observation: &Observation<'_>, main: &View<'_>, scope: Scope) -> 
             .into();
     }
     if main.fills_cwnd() {
-        return "the congestion window is the limit, and no queue and no regular loss shows \
-                that the path is full; watch longer (-t 30s), or at the other end too"
-            .into();
+        return format!(
+            "the congestion window is the limit, and no queue and no regular loss shows that the \
+             path is full; {WATCH_LONGER}, or at the other end too"
+        );
     }
-    "the flow shows the signs of several limits or of none; watch longer (-t 30s), and at \
-     the other end too"
-        .into()
+    format!(
+        "the flow shows the signs of several limits or of none; {WATCH_LONGER}, and at the other \
+         end too"
+    )
 }
 
 /// Whether payload goes (nearly) only away from the sampled end (`Some(true)`), only towards it

@@ -92,10 +92,17 @@ struct Search {
     since: Instant,
     /// Segments still have this size, from before it; at least that of the path: they have none.
     in_use: Option<u16>,
-    /// Bytes that the probe took from the packet behind it, which stays charged for them.
-    taken: u32,
-    /// Where that packet begins.
-    taken_from: u64,
+    /// The packet behind the probe that left last stays charged for what that took.
+    taken: Taken,
+    /// What the next probe will take.
+    to_take: Taken,
+}
+
+/// Bytes at the front of a packet that a probe took, and where that packet begins behind them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    bytes: u32,
+    start: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -395,22 +402,31 @@ impl MtuState {
     pub(crate) fn on_probe_sent(&mut self, mtu: u16, start: u64, end: u64) {
         if let Some(search) = &mut self.search {
             search.probe = Some(Probe { mtu, start, end });
+            search.taken = search.to_take;
         }
     }
 
-    /// The next probe takes this many bytes from the front of the packet that then begins at
-    /// `start`: Linux does not give back its memory for them (`tcp_mtu_probe`).
-    pub(crate) fn take_from_next(&mut self, taken: u32, start: u64) {
+    /// A probe that leaves now takes this many bytes from the front of the packet that then begins
+    /// at `start`: Linux does not give back its memory for them (`tcp_mtu_probe`).
+    pub(crate) fn will_take(&mut self, bytes: u32, start: u64) {
         if let Some(search) = &mut self.search {
-            (search.taken, search.taken_from) = (taken, start);
+            search.to_take = Taken { bytes, start };
         }
     }
 
-    /// What [`Self::take_from_next`] was told last, where it was anything.
+    /// What the last probe took, and where the packet begins that it took it from, which has not
+    /// been acknowledged.
     #[inline]
-    pub(crate) fn taken_from_next(&self) -> Option<(u32, u64)> {
-        let search = self.search.as_ref()?;
-        (search.taken > 0).then_some((search.taken, search.taken_from))
+    pub(crate) fn taken(&self) -> Option<(u32, u64)> {
+        let Taken { bytes, start } = self.search.as_ref()?.taken;
+        (bytes > 0).then_some((bytes, start))
+    }
+
+    /// That packet is acknowledged.
+    pub(crate) fn forget_taken(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.taken = Taken::default();
+        }
     }
 
     /// The data of the probe in flight.
@@ -565,8 +581,8 @@ impl MtuState {
             unknown: 0,
             since: now,
             in_use: None,
-            taken: 0,
-            taken_from: 0,
+            taken: Taken::default(),
+            to_take: Taken::default(),
         }));
     }
 

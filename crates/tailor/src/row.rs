@@ -374,7 +374,7 @@ impl<const ON_HOST: bool> FlowRow<ON_HOST> {
     pub fn set_seen_in_packets(&mut self) {
         let (local, remote) = (self.local.ip(), self.remote.ip());
         // A file is as long as it is.
-        let longer = |reason: String| reason.replace("watch longer (-t 30s)", "capture longer");
+        let longer = |reason: String| reason.replace(doctor::WATCH_LONGER, "capture longer");
         self.unknown = self.unknown.take().map(longer);
         for verdict in &mut self.verdicts {
             verdict.act = false;

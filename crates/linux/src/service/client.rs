@@ -295,7 +295,10 @@ impl BenchClient {
         loop {
             match self.channel.expect(deadline.since(Clock.now()))? {
                 // It ended before it began.
-                FromServer::Done(_) | FromServer::Failed { .. } => return Ok(()),
+                FromServer::Done(_) => return Ok(()),
+                FromServer::Failed { reason } => {
+                    return Err(self.channel.error(&format!("ended the run: {reason}")));
+                }
                 FromServer::Alive | FromServer::Interval(_) if Clock.now() < deadline => {}
                 _ => return Err(protocol_error(&self.channel)),
             }

@@ -272,11 +272,14 @@ impl Serve {
             match channel.receive(STOP_LOOK) {
                 Ok(Some(FromClient::Prepare { mut run })) => {
                     let outcome = self.run_one(channel, &mut run)?;
-                    on_event(Event::Ran {
-                        client: channel.remote(),
-                        workload: Box::new(run.workload),
-                        outcome: outcome.map(Box::new).map_err(|reason| harmless(&reason)),
-                    });
+                    // A client may ask whether a run is possible, and end it before it begins.
+                    if outcome.as_ref().map_or(true, Summary::has_carried) {
+                        on_event(Event::Ran {
+                            client: channel.remote(),
+                            workload: Box::new(run.workload),
+                            outcome: outcome.map(Box::new).map_err(|reason| harmless(&reason)),
+                        });
+                    }
                 }
                 Ok(Some(FromClient::Ping { n })) => {
                     channel.send(&FromServer::Pong { n })?;

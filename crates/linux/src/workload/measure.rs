@@ -312,6 +312,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether any payload passed.
+    #[must_use]
+    pub const fn has_carried(&self) -> bool {
+        self.all_received_bytes > 0 || self.all_sent_bytes > 0
+    }
+}
+
+impl Summary {
     pub(crate) fn add(&mut self, interval: &Interval) {
         self.all_received_bytes += interval.received_bytes;
         self.all_sent_bytes += interval.sent_bytes;

@@ -336,3 +336,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_a_probe_that_left_took_something() {
+    let mut state = v4(MtuProbing::Always);
+    let size = state.probe_size(NOW, &plenty()).expect("a probe is due");
+    state.will_take(400, 9000);
+    assert_eq!(state.taken(), None);
+    state.on_probe_sent(size, 7, 9000);
+    assert_eq!(state.taken(), Some((400, 9000)));
+    state.will_take(300, 12_000);
+    assert_eq!(state.taken(), Some((400, 9000)));
+    state.forget_taken();
+    assert_eq!(state.taken(), None);
+}

@@ -183,8 +183,9 @@ impl Connection {
             send_mss: mss,
             headers: 0,
         };
-        let segment = self.syn_segment(now, flags, mss, &offer);
-        self.emit_syn(now, shared, segment);
+        let announced = self.announced_mss_of_path(shared);
+        let segment = self.syn_segment(now, flags, (mss, announced), &offer);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
     /// Answers the peer's SYN, for the first time or again.
@@ -205,8 +206,9 @@ impl Connection {
         if let State::SynReceived(state) = &mut self.state {
             state.answered = clock;
         }
-        let segment = self.syn_segment(now, flags, mss, &offer);
-        self.emit_syn(now, shared, segment);
+        let announced = self.announced_mss_of_path(shared);
+        let segment = self.syn_segment(now, flags, (mss, announced), &offer);
+        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
     /// The peer retransmitted its SYN: answers with our SYN-ACK (Linux `tcp_rtx_synack`), and
@@ -223,15 +225,15 @@ impl Connection {
         }
     }
 
-    /// Sends a SYN or SYN-ACK, which announces no more than passes.
-    fn emit_syn(&mut self, now: Instant, shared: &mut Shared, mut segment: Segment) {
-        let announced = self.announced_mss_of_path(shared);
-        segment.options.mss = Some(announced.min(u32::from(u16::MAX)) as u16);
-        self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
-    }
-
-    /// A SYN or SYN-ACK that announces `mss` and names the options of `offer`.
-    fn syn_segment(&mut self, now: Instant, flags: TcpFlags, mss: u32, offer: &Agreed) -> Segment {
+    /// A SYN or SYN-ACK that announces `announced`, which passes, and names the options of `offer`.
+    /// `mss`: what this end takes, from which its window follows.
+    fn syn_segment(
+        &mut self,
+        now: Instant,
+        flags: TcpFlags,
+        (mss, announced): (u32, u32),
+        offer: &Agreed,
+    ) -> Segment {
         let Agreed {
             sack,
             timestamps,
@@ -260,7 +262,7 @@ impl Connection {
             flags,
             window: window.min(u32::from(u16::MAX)) as u16,
             options: SegmentOptions {
-                mss: Some(mss.min(u32::from(u16::MAX)) as u16),
+                mss: Some(announced.min(u32::from(u16::MAX)) as u16),
                 window_scale: window_scaling.then(|| self.recv.window_scale()),
                 sack_permitted: sack,
                 timestamps: timestamps.then(|| self.clocks.option(now)),

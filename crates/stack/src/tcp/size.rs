@@ -256,21 +256,21 @@ impl Connection {
         }
     }
 
-    /// A probe of the next `bytes` of data is about to leave: notes what it takes from the packet
+    /// A probe of the next `bytes` of data may leave now: notes what it would take from the packet
     /// that is cut by it.
     #[cold]
     pub(super) fn before_mtu_probe(&mut self, bytes: u32) {
         let progress = self.recovery.progress();
         let end = progress.data_sent() + u64::from(bytes);
         let taken = self.send.cut_off(progress, end);
-        self.size.path.take_from_next(taken, end);
+        self.size.path.will_take(taken, end);
     }
 
     /// Bytes of memory that the packet cut by the last probe of a larger MTU is charged for and
     /// does not have, as long as it is in flight.
     #[inline]
     pub(super) fn charged_behind_probe(&mut self) -> u32 {
-        match self.size.path.taken_from_next() {
+        match self.size.path.taken() {
             Some((taken, start)) => self.still_charged(taken, start),
             None => 0,
         }
@@ -279,13 +279,9 @@ impl Connection {
     #[cold]
     fn still_charged(&mut self, taken: u32, start: u64) -> u32 {
         let una = self.recovery.una();
-        if self.recovery.next() < start {
-            // The probe could not leave yet.
-            return 0;
-        }
         let end = self.send.sent_end(start);
         if una > start && end.is_none_or(|end| end <= una) {
-            self.size.path.take_from_next(0, 0);
+            self.size.path.forget_taken();
             return 0;
         }
         taken

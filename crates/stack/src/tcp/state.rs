@@ -74,7 +74,7 @@ pub(crate) struct CloseWait;
 pub(crate) struct LastAck;
 
 /// State of a connection. Each segment asks for it several times, which is quick with a tag of its
-/// own; the compiler would keep it in an unused bit of a step that hardly any connection takes.
+/// own; the compiler would fold that into [`LateSyn::is_probe_due`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {

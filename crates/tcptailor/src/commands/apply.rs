@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Exit> {
         transaction,
     };
     match args.confirm_within {
-        _ if !changed => done.nothing(&report, output),
+        _ if !changed => done.nothing(&report, &plan.changes(), output),
         None => done.keep(&report, output),
         Some(time) if on_terminal => done.ask(time, &report, output),
         Some(time) => done.leave(time, &report, output),
@@ -175,15 +175,21 @@ struct Made<'j> {
 }
 
 impl Made<'_> {
-    /// Everything was so already.
-    fn nothing(self, report: &ApplyReport, output: &Output) -> anyhow::Result<Exit> {
+    /// Everything was so already, perhaps because another transaction set it on trial.
+    fn nothing(
+        self,
+        report: &ApplyReport,
+        wanted: &[Change],
+        output: &Output,
+    ) -> anyhow::Result<Exit> {
         // Nothing that could be undone later.
         self.transaction.roll_back();
         show(report, output)?;
         note(output, "Nothing was changed.");
-        let knobs: Vec<&str> = report.changes.iter().map(|row| row.knob.as_str()).collect();
-        for entry in self.journal.history()?.entries {
-            let is_of_these = |step: &Step| knobs.contains(&step.change.knob.as_str());
+        // What was asked for is done, whether the journal can be read or not.
+        let history = self.journal.history();
+        for entry in history.map_or(Vec::new(), |history| history.entries) {
+            let is_of_these = |step: &Step| !step.undone && wanted.contains(&step.change);
             let until = entry.lease.filter(|_| entry.status() == Status::Leased);
             if let Some(until) = until.filter(|_| entry.steps.iter().any(is_of_these)) {
                 let (id, until) = (entry.id, output::rfc3339(until.until_unix_ms / 1000));

@@ -1,6 +1,6 @@
 //! The answer as data: what `--json` prints, and what the table is made of.
 
-use base::{Change, KnobValue, Live, Netns, Scope, Target};
+use base::{Change, KnobValue, Live, Netns, Scope, Target, human};
 use capture::CaptureInfo;
 use doctor::Side;
 use serde::Serialize;
@@ -52,6 +52,19 @@ impl Document {
         self.services = service::services(&flows);
         self.flows = flows;
         self
+    }
+
+    /// How many namespaces were left out and why, where any were.
+    pub(crate) fn netns_left_out(&self) -> Option<String> {
+        let others = self.netns_left_out - self.netns_forbidden;
+        let why = match (self.netns_forbidden, others) {
+            (0, 0) => return None,
+            (0, _) => "ended meanwhile, or too many",
+            (_, 0) => "entering them needs CAP_SYS_ADMIN, which root has outside of containers",
+            _ => "no CAP_SYS_ADMIN to enter them, ended meanwhile, or too many",
+        };
+        let namespaces = human::count(self.netns_left_out as u64, "namespace");
+        Some(format!("{namespaces} left out: {why}"))
     }
 }
 

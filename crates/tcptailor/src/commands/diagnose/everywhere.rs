@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linux::NetnsPlace;
 
-use super::document::{Direction, Document, FlowRow};
+use super::document::{Document, FlowRow};
 use super::judged;
 use super::page::Drawn;
 use crate::commands::watching::{self, Watching, Where};
@@ -97,8 +97,7 @@ fn point_to_other_ends(flows: &mut [FlowRow]) {
     }
     for at in 0..flows.len() {
         let flow = &flows[at];
-        let receives = flow.direction == Direction::In && flow.verdicts.is_empty();
-        if !receives || flow.idle || flow.connections > 1 {
+        if flow.unknown.as_deref() != Some(doctor::SENDER_UNSEEN) || flow.connections > 1 {
             continue;
         }
         let others = ends.get(&(flow.remote, flow.local)).map(Vec::as_slice);
@@ -108,7 +107,8 @@ fn point_to_other_ends(flows: &mut [FlowRow]) {
         ) else {
             continue;
         };
-        if flows[*other].connections > 1 {
+        // One that is unclear, too, says nothing.
+        if flows[*other].connections > 1 || flows[*other].verdicts.is_empty() {
             continue;
         }
         flows[at].unknown = Some(
@@ -122,18 +122,20 @@ fn point_to_other_ends(flows: &mut [FlowRow]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::diagnose::screen::tests::flow_row;
+    use crate::commands::diagnose::document::Direction;
+    use crate::commands::diagnose::screen::tests::{flow_row, stall};
 
     #[test]
     fn a_receiver_points_to_the_sender_that_was_seen_too() {
-        let sender = || flow_row(5, Vec::new());
+        let sender = || flow_row(5, vec![stall()]);
         let receiver = || {
             let sender = sender();
             FlowRow {
                 local: sender.remote,
                 remote: sender.local,
                 direction: Direction::In,
-                unknown: Some("can only be seen at the other end".into()),
+                verdicts: Vec::new(),
+                unknown: Some(doctor::SENDER_UNSEEN.into()),
                 ..sender
             }
         };
@@ -144,6 +146,16 @@ mod tests {
         };
         check(vec![receiver(), sender()], "on this machine too");
         check(vec![receiver()], "only be seen at the other end");
+        let unclear = FlowRow {
+            verdicts: Vec::new(),
+            ..sender()
+        };
+        check(vec![receiver(), unclear], "only be seen at the other end");
+        let brief = FlowRow {
+            unknown: Some("too few samples".into()),
+            ..receiver()
+        };
+        check(vec![brief, sender()], "too few samples");
         // Two namespaces with the same addresses and ports.
         check(vec![receiver(), sender(), sender()], "only be seen");
     }

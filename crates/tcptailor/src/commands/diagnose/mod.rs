@@ -206,18 +206,7 @@ fn missing(document: &Document) -> Vec<String> {
         let seen = base::human::time(Duration::from_secs_f64(document.duration_s));
         missing.push(format!("the process ended, {seen} after the start"));
     }
-    if document.netns_left_out > 0 {
-        let others = document.netns_left_out - document.netns_forbidden;
-        let why = match (document.netns_forbidden, others) {
-            (0, _) => "ended meanwhile, or too many",
-            (_, 0) => "entering them needs CAP_SYS_ADMIN, which root has outside of containers",
-            _ => "no CAP_SYS_ADMIN to enter them, ended meanwhile, or too many",
-        };
-        missing.push(format!(
-            "{} left out: {why}",
-            base::human::count(document.netns_left_out as u64, "namespace")
-        ));
-    }
+    missing.extend(document.netns_left_out());
     if document.flows_left_out > 0 {
         missing.push(format!(
             "{} connections were left out, there are too many at once; use a filter",

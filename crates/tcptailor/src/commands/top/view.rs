@@ -174,9 +174,7 @@ fn notes(model: &Model, theme: &Theme) -> Parts {
         let text = format!("no permission to inspect {processes}: run as root");
         parts.push((text, theme.faint()));
     }
-    if document.netns_left_out > 0 {
-        let left_out = human::count(document.netns_left_out as u64, "namespace");
-        let text = format!("{left_out} left out: no permission, or too many");
+    if let Some(text) = document.netns_left_out() {
         parts.push((text, theme.faint()));
     }
     if document.flows_left_out > 0 {

@@ -32,7 +32,7 @@ pub(crate) fn flow_row(port: u16, verdicts: Vec<VerdictRow>) -> FlowRow {
     }
 }
 
-fn stall() -> VerdictRow {
+pub(crate) fn stall() -> VerdictRow {
     let diagnosis = doctor::find_diagnosis("nagle-delack-stall").unwrap();
     VerdictRow {
         id: diagnosis.id,
