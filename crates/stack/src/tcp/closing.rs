@@ -213,14 +213,14 @@ impl Connection {
         let is_open = self.state.is_synchronized();
         let (una, next) = self.sent_range();
         let seq = self.iss.offset(error.seq, next);
+        // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
+        let is_half_open = self.is_half_open() && self.linux().is_some();
         // Linux believes an error of the next segment, too (`tcp_v4_err`).
-        let end = next as i64 + i64::from(is_open && self.linux().is_some());
+        let end = next as i64 + i64::from(!is_half_open && self.linux().is_some());
         if seq < una as i64 || seq >= end {
             shared.counters.icmp_ignored += 1;
             return;
         }
-        // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
-        let is_half_open = self.is_half_open() && self.linux().is_some();
         // Nor does an attempt to connect over IPv6 look at an MTU: the size of segments, which the
         // peer has said nothing of, is small still (Linux `tcp_v6_mtu_reduced`).
         let ignores_mtu = is_half_open
