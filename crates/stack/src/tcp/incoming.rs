@@ -485,7 +485,8 @@ impl Connection {
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
             ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
+            has_new_data: (self.unsent_bytes() > 0 || self.owes_fin())
+                && self.window.end() > self.recovery.next(),
         })
     }
 
