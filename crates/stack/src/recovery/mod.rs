@@ -371,6 +371,10 @@ impl LossRecovery {
         let rate = self.cc.pacing_rate();
         let is_linux = self.is_linux();
         self.stays_paced |= is_linux && rate.is_some();
+        if is_linux {
+            // The other one's reduction stands (`tcp_init_congestion_control`).
+            self.prior_ssthresh = 0;
+        }
         self.cc = cc;
         self.window.credit = 0;
         self.start_congestion(now);

@@ -698,7 +698,7 @@ impl Scoreboard {
                 is_lost: false,
                 is_overdue: false,
                 is_retransmitted: false,
-                was_retransmitted: true,
+                was_retransmitted: run.was_retransmitted,
             };
             flight.outstanding.up_to(start).insert(start, record);
         }

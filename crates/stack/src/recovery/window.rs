@@ -286,7 +286,11 @@ impl LossRecovery {
         self.set_mss(mss);
         if self.board.mark_larger(longest) {
             self.retransmit_without_reduction(now);
-            self.arm_retransmit(now);
+            self.holds_retransmissions = false;
+            // In Linux the timer stays, unless the first segment in flight is retransmitted.
+            if !self.is_linux() {
+                self.arm_retransmit(now);
+            }
         }
     }
 

@@ -210,7 +210,7 @@ impl Receiver {
     /// Whether a segment is the next one, inside the window, and no FIN is known.
     #[inline]
     fn is_expected(&self, data: &DataInput<'_>) -> bool {
-        let end = data.start + u64::from(data.payload.len());
+        let end = data.end();
         let is_in_order = data.start == self.next() && end <= self.window.edge();
         is_in_order && !data.fin && !self.fin.is_set()
     }
@@ -222,17 +222,19 @@ impl Receiver {
         data: DataInput<'a>,
         received: Received,
     ) -> Result<DataInput<'a>, DataOutcome> {
+        let fin_at = data.fin.then(|| data.end());
         let mut data = self.cut(data)?;
         if data.start == self.queue.next() {
             return Ok(data);
         }
-        Err(self.take_out_of_order(&mut data, received))
+        let is_fin_inside = !data.fin && fin_at == Some(data.end());
+        Err(self.take_out_of_order(&mut data, received, is_fin_inside))
     }
 
     /// Cuts a segment to what is new and inside the window; if nothing is left, an ACK is owed.
     fn cut<'a>(&mut self, mut data: DataInput<'a>) -> Result<DataInput<'a>, DataOutcome> {
         let next = self.next();
-        let end = data.start + u64::from(data.payload.len());
+        let end = data.end();
         let end_of_stream = self.end_of_stream(data.start.max(next), end);
         if end + u64::from(data.fin) <= next {
             self.on_duplicate(data.start, end + u64::from(data.fin));
@@ -456,8 +458,14 @@ impl Receiver {
         self.autotune.on_slow_path();
     }
 
+    /// `is_fin_inside`: a FIN came with it that lies in data received already.
     #[inline(never)]
-    fn take_out_of_order(&mut self, data: &mut DataInput<'_>, received: Received) -> DataOutcome {
+    fn take_out_of_order(
+        &mut self,
+        data: &mut DataInput<'_>,
+        received: Received,
+        is_fin_inside: bool,
+    ) -> DataOutcome {
         if data.wants_quick_acks {
             self.enter_quick(QUICK_AFTER_MARK);
         }
@@ -469,7 +477,7 @@ impl Receiver {
         if !data.pushes_acks {
             self.acks.schedule();
         }
-        let end = data.start + u64::from(data.payload.len());
+        let end = data.end();
         let is_bare_fin = data.payload.is_empty();
         if !is_bare_fin {
             self.measure(&Arrived::new(data, &received, blocks.charge));
@@ -488,19 +496,10 @@ impl Receiver {
                 self.acks.on_window_grown();
             }
             self.buffer.set_out_of_order(self.queue.range_charge());
-            if let Some(Duplicate {
-                start,
-                end: last,
-                is_front,
-            }) = duplicate
-            {
-                let has_fin_again = data.fin && self.fin == Mark::at(end) && last == end;
-                let last = last + u64::from(has_fin_again);
-                if is_front {
-                    self.report_duplicate(start, last);
-                } else {
-                    self.extend_duplicate(start, last);
-                }
+            if let Some(duplicate) = duplicate {
+                let is_fin_again = data.fin && self.fin == Mark::at(end) || is_fin_inside;
+                let has_fin = is_fin_again && duplicate.end == end;
+                self.report_overlap(duplicate, has_fin);
             }
             let progress = self.progress();
             self.autotune
@@ -523,6 +522,21 @@ impl Receiver {
             accepted: true,
             out_of_order: true,
             ..DataOutcome::default()
+        }
+    }
+
+    /// Data behind a gap was there before; `has_fin`: so was the FIN behind it.
+    fn report_overlap(&mut self, duplicate: Duplicate, has_fin: bool) {
+        let Duplicate {
+            start,
+            end,
+            is_front,
+        } = duplicate;
+        let end = end + u64::from(has_fin);
+        if is_front {
+            self.report_duplicate(start, end);
+        } else {
+            self.extend_duplicate(start, end);
         }
     }
 

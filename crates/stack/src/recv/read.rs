@@ -35,6 +35,13 @@ impl Receiver {
         taken
     }
 
+    /// The application will read no more: drops what it has not.
+    pub(crate) fn drop_unread(&mut self) {
+        while self.queue.pop(u32::MAX).is_some() {}
+        self.buffer.hold_fin(false);
+        self.buffer.set_in_order(self.queue.ready_charge());
+    }
+
     /// Up to `max` bytes of what a read would take. An ACK may follow as from a read (Linux
     /// `tcp_recvmsg_locked`).
     pub(crate) fn peek(&mut self, now: Instant, max: usize) -> Payload {

@@ -68,6 +68,13 @@ pub(crate) struct DataInput<'a> {
     pub(crate) echo: Option<(u32, Duration)>,
 }
 
+impl DataInput<'_> {
+    /// Offset after the data.
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.payload.len())
+    }
+}
+
 /// Result of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DataOutcome {

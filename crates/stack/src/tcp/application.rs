@@ -1,7 +1,7 @@
 //! Calls of the application on a connection: it writes, reads, and takes it over.
 
-use base::Instant;
 use base::settings::Nagle;
+use base::{Instant, Limit};
 use bytes::Bytes;
 
 use super::{Connection, State};
@@ -65,6 +65,10 @@ impl Connection {
         }
         self.report_buffers(shared);
         self.output(now, shared);
+        if flags.more && !matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow) {
+            // What does not leave by this write is ordinary data for all that comes (`tcp_push`).
+            self.send.end_more();
+        }
         if taken == 0 {
             Err(WriteError::Full)
         } else {

@@ -157,11 +157,11 @@ impl Connection {
     /// The application closes the connection. Data that it has not read makes this a reset (RFC
     /// 9293 section 3.10.4; RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Instant, shared: &mut Shared) {
-        self.socket.let_go();
         if self.recv.unread_bytes() > 0 {
             self.abort(now, shared);
             return;
         }
+        self.socket.let_go();
         match self.state {
             State::FinWait2(_) => self.arm_fin_wait(now, shared),
             State::SynReceived(state) if !self.is_half_open() && self.linux().is_some() => {
@@ -175,6 +175,8 @@ impl Connection {
 
     /// The application aborts the connection (RFC 9293 section 3.10.5).
     pub(crate) fn abort(&mut self, now: Instant, shared: &mut Shared) {
+        // Linux reports out-of-order data even in a reset (`tcp_send_active_reset`).
+        let blocks = self.linux().and_then(|_| self.sack_option());
         self.socket.let_go();
         let tells = match self.state {
             // The peer has no connection, or needs nothing more.
@@ -193,10 +195,12 @@ impl Connection {
             | State::CloseWait(_) => true,
         };
         if tells {
-            // If the pool is empty, the reset takes one of the buffers given back here. Linux
-            // reports out-of-order data even in a reset (`tcp_send_active_reset`).
-            let blocks = self.linux().and_then(|_| self.sack_option());
-            self.give_back_buffers(shared);
+            // What was not read is dropped first, so that the window is open (Linux `tcp_close`).
+            self.recv.drop_unread();
+            if shared.pool.is_limited() {
+                // If the pool is empty, the reset takes one of these.
+                self.give_back_buffers(shared);
+            }
             self.send_reset(now, shared, blocks);
         }
         self.fail(now, shared, Failure::Aborted);
@@ -209,14 +213,14 @@ impl Connection {
         let is_open = self.state.is_synchronized();
         let (una, next) = self.sent_range();
         let seq = self.iss.offset(error.seq, next);
+        // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
+        let is_half_open = self.is_half_open() && self.linux().is_some();
         // Linux believes an error of the next segment, too (`tcp_v4_err`).
-        let end = next as i64 + i64::from(is_open && self.linux().is_some());
+        let end = next as i64 + i64::from(!is_half_open && self.linux().is_some());
         if seq < una as i64 || seq >= end {
             shared.counters.icmp_ignored += 1;
             return;
         }
-        // A half-open connection of a listener ignores it (Linux `tcp_req_err`).
-        let is_half_open = self.is_half_open() && self.linux().is_some();
         // Nor does an attempt to connect over IPv6 look at an MTU: the size of segments, which the
         // peer has said nothing of, is small still (Linux `tcp_v6_mtu_reduced`).
         let ignores_mtu = is_half_open

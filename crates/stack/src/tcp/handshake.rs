@@ -128,6 +128,11 @@ impl Connection {
         let own = options.mss.filter(|_| self.linux().is_some());
         self.size
             .limit_by_peer(own.map_or(peer_mss, |own| peer_mss.min(own)));
+        // Who has connected has announced it with its SYN.
+        let announced = match self.socket.is_passive() {
+            true => self.announced_mss_of_path(shared),
+            false => self.agreed.advmss,
+        };
         self.agreed = Agreed {
             sack: options.sack && sack_permitted,
             timestamps: agreed_timestamps,
@@ -142,8 +147,7 @@ impl Connection {
             let expected = self.agreed.timestamps || is_answer && options.timestamps;
             self.size.add_options(self.agreed.timestamps, expected);
         }
-        let advmss = self.announced_mss_of_path(shared);
-        self.agreed.advmss = advmss - option_bytes(self.agreed.timestamps);
+        self.agreed.advmss = announced - option_bytes(self.agreed.timestamps);
         self.agreed.send_mss = self.mss();
         let scale = match (self.agreed.window_scaling, window_scale) {
             (true, Some(scale)) => scale.min(WINDOW_SCALE_MAX),
@@ -173,7 +177,8 @@ impl Connection {
             flags |= TcpFlags::ECE | TcpFlags::CWR;
         }
         let mss = self.announced_mss(shared);
-        self.agreed.advmss = mss;
+        let announced = self.announced_mss_of_path(shared);
+        self.agreed.advmss = announced;
         let options = &self.settings.options;
         let offer = Agreed {
             sack: options.sack,
@@ -183,8 +188,7 @@ impl Connection {
             send_mss: mss,
             headers: 0,
         };
-        let announced = self.announced_mss_of_path(shared);
-        let segment = self.syn_segment(now, flags, (mss, announced), &offer);
+        let segment = self.syn_segment(now, flags, announced, &offer);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -194,7 +198,6 @@ impl Connection {
         if self.ecn.is_agreed() {
             flags |= TcpFlags::ECE;
         }
-        let mss = self.announced_mss(shared);
         let mut offer = self.agreed;
         if !self.socket.is_passive() && self.linux().is_some() {
             // It repeats our SYN with all its options (Linux `tcp_send_synack`).
@@ -207,7 +210,7 @@ impl Connection {
             state.answered = clock;
         }
         let announced = self.announced_mss_of_path(shared);
-        let segment = self.syn_segment(now, flags, (mss, announced), &offer);
+        let segment = self.syn_segment(now, flags, announced, &offer);
         self.emit(now, shared, segment, EcnMark::NotEct, Instant::ZERO);
     }
 
@@ -226,12 +229,11 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK that announces `announced`, which passes, and names the options of `offer`.
-    /// `mss`: what this end takes, from which its window follows.
     fn syn_segment(
         &mut self,
         now: Instant,
         flags: TcpFlags,
-        (mss, announced): (u32, u32),
+        announced: u32,
         offer: &Agreed,
     ) -> Segment {
         let Agreed {
@@ -244,11 +246,11 @@ impl Connection {
         } = *offer;
         let is_answer = flags.contains(TcpFlags::ACK);
         let is_crossed = is_answer && !self.socket.is_passive() && self.linux().is_some();
-        let window = match self.state {
-            // It was offered with the FIN.
-            State::FinWait1(_) => self.recv.current_window(),
-            _ if is_crossed => self.recv.first_window(mss),
-            _ => self.recv.first_window(advmss),
+        // It was offered before, with our SYN or what was sent since.
+        let is_offered = is_crossed || matches!(self.state, State::FinWait1(_));
+        let window = match is_offered {
+            true => self.recv.current_window(),
+            false => self.recv.first_window(advmss),
         };
         Segment {
             source_port: self.local.port(),

@@ -312,7 +312,7 @@ impl Connection {
         self.note_timestamp(now, segment, start);
         let answers_probe = matches!(self.held.limit(), Limit::Cork | Limit::PeerWindow)
             && !self.is_plain(segment, start)
-            && self.look_at_held();
+            && self.look_at_held(segment);
         let data_end = start + i64::from(segment.payload.len());
         let has_new_data = !segment.payload.is_empty() && data_end > self.recv.next() as i64;
         let wants_quick_acks = self.ecn.on_segment(segment, mark, has_new_data);
@@ -360,12 +360,14 @@ impl Connection {
 
     /// Processes a segment off the fast path while data is held back (Linux `tcp_ack`,
     /// `tcp_data_snd_check`). Returns whether it answers a probe; in Linux any does while nothing
-    /// is in flight.
+    /// is in flight, whose ACK is not an old one.
     #[inline(never)]
-    fn look_at_held(&mut self) -> bool {
+    fn look_at_held(&mut self, segment: &Segment) -> bool {
         // Data held by `MSG_MORE` is ordinary data from now on.
         self.send.end_more();
-        if self.recovery.packets_out() == 0 {
+        let una = self.recovery.una();
+        let is_old = self.iss.offset(segment.ack, una) < una as i64;
+        if self.recovery.packets_out() == 0 && !(is_old && self.linux().is_some()) {
             // The probe interval and the cork timer restart with each answer (`tcp_ack_probe`).
             let is_probing = self.timers.due(Timer::Probe).is_some();
             self.timers.stop(Timer::Probe);
@@ -485,7 +487,8 @@ impl Connection {
             has_data: segment.sequence_bytes() > 0,
             is_window_update,
             ece: self.ecn.is_agreed() && segment.flags.contains(TcpFlags::ECE),
-            has_new_data: self.unsent_bytes() > 0 && self.window.end() > self.recovery.next(),
+            has_new_data: (self.unsent_bytes() > 0 || self.owes_fin())
+                && self.window.end() > self.recovery.next(),
         })
     }
 

@@ -235,8 +235,7 @@ impl Connection {
         let Some(idle) = life.keepalive.filter(|_| !self.is_orphan_fin_wait2()) else {
             return;
         };
-        let owes_fin = self.send.has_fin() && !self.recovery.progress().is_fin_sent();
-        if self.recovery.packets_out() > 0 || self.unsent_bytes() > 0 || owes_fin {
+        if self.recovery.packets_out() > 0 || self.unsent_bytes() > 0 || self.owes_fin() {
             // Data or a FIN is in flight or unsent: its timers guard the connection.
             self.timers
                 .set(Timer::Keepalive, Some(shared.tick.expiry(now, idle)));

@@ -81,6 +81,11 @@ impl Connection {
         self.send.unsent_bytes(self.recovery.progress())
     }
 
+    /// Whether a FIN was asked for and has not left yet.
+    pub(super) fn owes_fin(&self) -> bool {
+        self.send.has_fin() && !self.recovery.progress().is_fin_sent()
+    }
+
     /// Writes that were taken and are not complete.
     pub(crate) fn incomplete_sends(&self) -> usize {
         self.send.incomplete_sends()

@@ -273,8 +273,7 @@ impl Connection {
     /// `tcp_chrono_*`): busy while something is unsent or unacknowledged, be it a FIN.
     #[inline]
     pub(super) fn hold(&mut self, now: Instant, limit: Limit) {
-        let owes_fin = self.send.has_fin() && !self.recovery.progress().is_fin_sent();
-        let pending = if owes_fin || self.unsent_bytes() > 0 {
+        let pending = if self.owes_fin() || self.unsent_bytes() > 0 {
             Pending::Unsent
         } else if self.recovery.packets_out() > 0 || self.outstanding_bytes() > 0 {
             Pending::Sent
