@@ -1,0 +1,109 @@
+"""Situations that `tcptailor fit --pid` is judged by, of the programs of `relays.py`.
+
+Labels were written down before any of them was run, and that each change that is tried has a forecast whose interval
+holds what is measured, of random losses and few segments too.
+"""
+
+from .callers import SOME_BACK
+from .further import from_client
+from .guests_fits import NEVER
+from .model import *
+from .packages import SMALL_SNDBUF
+from .relays import (AUTO, CLISP, D, D_ANSWER, FORTY, FORWARDED, LINES, MANY_ADDRESSES, MERECAT, MINE, NODE,
+                     PAGES_OF, PROXIED, PULL, PUSH, PUSHED, PY, REGISTRY, WEBORF, at_rate, pike)
+from .seeming import LOSS, PAGES, RESTARTS
+from .visitors import LOSS_SEEN, NAGLE, STARTS, WAITS, server
+
+BIG = (("server", "truncate -s 8G big"),)
+
+TABLE = [
+    (kept("client", "iperf", SMALL_SNDBUF.right, "buf_lock", 1.8, 20), Situation(
+        "relay-fit-iperf2-sndbuf", program="iperf", rate="55mbit", rtt="35ms", server=IPERF2,
+        client=from_client("iperf -c $S -p 5000 -t 900 -w 12K"), warm_up=6, why="SO_SNDBUF is 12 kB, the BDP is 240 kB",
+        watch=both(5000, SMALL_SNDBUF, TAKES),
+    )),
+    (kept("server", "weborf^", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+        "relay-fit-weborf", program="weborf", rate="70mbit", rtt="105ms",
+        prepare=(("server", PAGES_OF.format(170000)),), server=WEBORF, settle=1, client=at_rate(5), warm_up=4, look=8,
+        why="170 kB on five new connections a second, four round trips each", watch=both(8080, PAGES, STARTS),
+    )),
+    (kept("server", "relays^", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+        "relay-fit-addresses", program="d", rate="90mbit", rtt="85ms", prepare=(FORTY,),
+        server=server(f"{D} serve 5000 200000 0"), client=(MANY_ADDRESSES,) * 2, warm_up=4, look=8,
+        why="200 kB on new connections from forty addresses in turn", watch=both(5000, PAGES, STARTS),
+    )),
+    (kept("server", "node", RESTARTS.right, "net.ipv4.tcp_slow_start_after_idle", 1.15, 6), Situation(
+        "relay-fit-koa", program="koa", rate="90mbit", rtt="95ms", server=server(f"{NODE} koa 8080 420000"), settle=2,
+        client=from_client(f"{PY} pauses $S 8080 1.8"), warm_up=9, look=13, why="420 kB after each pause of 1.8 s",
+        watch=both(8080, PAGES, RESTARTS),
+    )),
+    (kept("client", "skopeo", CAPPED_WINDOW.right, "net.ipv4.tcp_rmem", 1.3, 9), Situation(
+        "relay-fit-skopeo-rmem", program="docker-registry", rate="45mbit", rtt="65ms",
+        prepare=(*PUSHED, sysctl("client", "net.ipv4.tcp_rmem=4096 30000 72000")), server=(*REGISTRY, PUSH), settle=5,
+        client=(PULL,), warm_up=6, look=6, why="tcp_rmem[2] is 72 kB at the client, the BDP is 366 kB",
+        watch=both(5000, CAPPED_WINDOW, CAPPED_WINDOW),
+    )),
+    (kept("server", "6tunnel", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.4, 10), Situation(
+        "relay-fit-6tunnel", program="6tunnel", rate="45mbit", rtt="50ms",
+        prepare=(*BIG, sysctl("server", "net.ipv4.tcp_wmem=4096 16384 56000")), server=FORWARDED, settle=1,
+        client=from_client("curl -so /dev/null http://$S:8081/big"), warm_up=6,
+        why="tcp_wmem[2] is 56000 at the relay, the BDP is 281 kB", watch=both(8081, TAKES, fault("tcp-wmem-max-cap")),
+    )),
+    (kept("server", "node", LOSS.right, "congestion", 1.5, 15), Situation(
+        "relay-fit-http-proxy-loss", program="http-proxy", rate="45mbit", rtt="30ms", queue="2bdp",
+        path=("--loss", "0.6%"), prepare=BIG, server=PROXIED, settle=2,
+        client=from_client("curl -so /dev/null http://$S:8081/big"), warm_up=8, look=8,
+        why="six packets of 1000 are lost behind a proxy", watch=both(8081, LOSS_SEEN, LOSS),
+    )),
+    (kept("client", "iperf", LOSS.right, "congestion", 1.5, 25), Situation(
+        "relay-fit-iperf2-loss", program="iperf", rate="25mbit", rtt="25ms", queue="2bdp", path=("--loss", "2.5%"),
+        server=IPERF2, client=from_client("iperf -c $S -p 5000 -t 900"), warm_up=7, look=6,
+        why="25 packets of 1000 are lost, and windows have seven segments", watch=both(5000, LOSS, LOSS_SEEN),
+    )),
+    (kept("client", "iperf", LOSS.right, "congestion", 1.4, 25), Situation(
+        "relay-fit-three-loss", program="iperf", rate="60mbit", rtt="45ms", queue="2bdp", path=("--loss", "1%"),
+        server=IPERF2, client=from_client("iperf -c $S -p 5000 -t 900 -P 3"), warm_up=7, look=6,
+        why="ten packets of 1000 are lost of three streams", watch=both(5000, LOSS, LOSS_SEEN),
+    )),
+    (kept("client", "pike8.0", NAGLE.right, "nodelay", 1.4, 6), Situation(
+        "relay-fit-pike", program="pike", rate="70mbit", rtt="18ms", server=D_ANSWER, client=pike("12 300"), warm_up=4,
+        why="12 and 300 bytes are two writes, and Pike leaves Nagle on", watch=both(5000, NAGLE, SOME_BACK),
+    )),
+    (kept("server", "lisp", NAGLE.right, "nodelay", 1.5, 12), Situation(
+        "relay-fit-clisp", program="clisp", rate="30mbit", rtt="6ms", server=CLISP, settle=1.5, client=LINES, warm_up=4,
+        why="head and body of an answer are flushed apart with Nagle on", watch=both(5000, TAKES, NAGLE),
+    )),
+    (kept("client", "relays", {"cork-not-uncorked"}, "cork", 2, 20), Situation(
+        "relay-fit-cork", program="d", rate="90mbit", rtt="14ms", server=D_ANSWER,
+        client=from_client(f"{D} ask $S 5000 cork 12 300 40"), warm_up=4,
+        why="TCP_CORK is set and never cleared: each question waits 200 ms", watch=both(5000, TAKES, WAITS),
+    )),
+    (kept("client", "iperf", {"bufferbloat"}, "congestion", 2, 60), Situation(
+        "relay-fit-iperf2-bloat", program="iperf", rate="7mbit", rtt="35ms", queue="420p", server=IPERF2,
+        client=from_client("iperf -c $S -p 5000 -t 900 -P 2"), warm_up=16, look=6, why="a queue of 0.7 s is filled",
+        watch=both(5000, fault("bufferbloat"), BLOATED),
+    )),
+    # Nothing to do, or elsewhere.
+    (alone("client", "python", "round-trip-bound", ending=NEVER), Situation(
+        "relay-fit-dict", program="dictd", rate="70mbit", rtt="33ms",
+        prepare=(("server", "printf 'access { allow * }\\n' > dictd.conf"),),
+        server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
+        client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 2628))\n"
+                           "f = s.makefile('rb'); f.readline()\nwhile True: s.send(b'STATUS\\r\\n'); f.readline()\""),),
+        warm_up=4, why="the status is asked for, one after the other", watch=both(2628, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    )),
+    (alone("client", "R", "slow-reader", ending=NEVER), Situation(
+        "relay-fit-r-slow", program="r", rate="45mbit", rtt="25ms", server=server(f"{D} serve 5000 8000000000 0"),
+        client=from_client(f"Rscript {MINE}/relays.R takes $S 5000 6000 0.02"), warm_up=9,
+        why="6000 bytes each 20 ms are read", watch=both(5000, SLOW_READER, SLOW_READER),
+    )),
+    (alone("server", "merecat", "app-limited", "idle", "unknown", "round-trip-bound", "application-thinks", "paced",
+           ending=NEVER), Situation(
+        "relay-fit-autocannon-rate", program="autocannon", rate="70mbit", rtt="22ms",
+        prepare=(("server", PAGES_OF.format(3000)),), server=MERECAT, settle=1,
+        client=from_client(f"{AUTO} -c 20 -R 60 -d 900 http://$S:8080/page"), warm_up=4, look=6,
+        why="sixty pages of 3 kB in a second on twenty connections", watch=both(8080, SOME_TRAFFIC, SOME_TRAFFIC),
+    )),
+]
+FITS = {situation.name: label for label, situation in TABLE}
+SITUATIONS = [situation for _, situation in TABLE]
