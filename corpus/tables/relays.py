@@ -24,6 +24,8 @@ PY = f"$FITPY {MINE}/relays.py"
 NODE = f"env NODE_PATH={BUILT}/relays/node_modules node {MINE}/relays.js"
 AUTO = f"node {BUILT}/relays/node_modules/autocannon/autocannon.js -n"
 IPERF2 = server("iperf -s -p 5000")
+DICTIONARY = (("server", "printf 'word\\tA\\tE\\n' > x.index; echo word > x.dict; printf 'database lab { data "
+                         "%s/x.dict\\n index %s/x.index }\\n' $W $W > dictd.conf"),)
 REGISTRY = server("env REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=$W/registry docker-registry serve $W/relays-registry.yml")
 PUSHED = (("server", f"{PY} image image 120000000"),)
 PUSH = ("server", "sleep 1; exec skopeo --insecure-policy copy -q --dest-tls-verify=false dir:image "
@@ -116,8 +118,7 @@ SITUATIONS = [
     ),
     Situation(
         "relay-dict-status", program="dictd", rate="70mbit", rtt="33ms",
-        prepare=(("server", "printf 'access { allow * }\\n' > dictd.conf"),),
-        server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
+        prepare=DICTIONARY, server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
         client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 2628))\n"
                            "f = s.makefile('rb'); f.readline()\nwhile True: s.send(b'STATUS\\r\\n'); f.readline()\""),),
         warm_up=4, why="the status is asked for, one after the other", watch=both(2628, BY_ROUND_TRIPS, SOME_TRAFFIC),

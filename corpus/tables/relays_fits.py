@@ -9,7 +9,7 @@ from .further import from_client
 from .guests_fits import NEVER
 from .model import *
 from .packages import SMALL_SNDBUF
-from .relays import (AUTO, CLISP, D, D_ANSWER, FORTY, FORWARDED, LINES, MANY_ADDRESSES, MERECAT, MINE, NODE,
+from .relays import (AUTO, CLISP, DICTIONARY, IPERF2, D, D_ANSWER, FORTY, FORWARDED, LINES, MANY_ADDRESSES, MERECAT, MINE, NODE,
                      PAGES_OF, PROXIED, PULL, PUSH, PUSHED, PY, REGISTRY, WEBORF, at_rate, pike)
 from .seeming import LOSS, PAGES, RESTARTS
 from .visitors import LOSS_SEEN, NAGLE, STARTS, WAITS, server
@@ -86,8 +86,7 @@ TABLE = [
     # Nothing to do, or elsewhere.
     (alone("client", "python", "round-trip-bound", ending=NEVER), Situation(
         "relay-fit-dict", program="dictd", rate="70mbit", rtt="33ms",
-        prepare=(("server", "printf 'access { allow * }\\n' > dictd.conf"),),
-        server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
+        prepare=DICTIONARY, server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
         client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 2628))\n"
                            "f = s.makefile('rb'); f.readline()\nwhile True: s.send(b'STATUS\\r\\n'); f.readline()\""),),
         warm_up=4, why="the status is asked for, one after the other", watch=both(2628, BY_ROUND_TRIPS, SOME_TRAFFIC),
