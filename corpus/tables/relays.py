@@ -1,6 +1,6 @@
 """Situations of relays (6tunnel, stone, http-proxy), registries and name servers (Docker's
 registry, BIND), small web servers and load generators (weborf, merecat, Koa, hapi, Quart, httperf, autocannon, tnftp),
-SIP, dictd, iperf of version 2, and scripts in R, Pike, newLISP, CLISP, CHICKEN and D; and of mixtures: one connection of
+SIP, iperf of version 2, and scripts in R, Pike, newLISP, CLISP, CHICKEN and D; and of mixtures: one connection of
 several that is limited, both directions at once, clients at many addresses, a way back that is slow.
 
 Labels were written down before any of them was run. What sets a buffer is what their documentation says: BIND's
@@ -24,8 +24,6 @@ PY = f"$FITPY {MINE}/relays.py"
 NODE = f"env NODE_PATH={BUILT}/relays/node_modules node {MINE}/relays.js"
 AUTO = f"node {BUILT}/relays/node_modules/autocannon/autocannon.js -n"
 IPERF2 = server("iperf -s -p 5000")
-DICTIONARY = (("server", "printf 'word\\tA\\tE\\n' > x.index; echo word > x.dict; printf 'database lab { data "
-                         "%s/x.dict\\n index %s/x.index }\\n' $W $W > dictd.conf"),)
 REGISTRY = server("env REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY=$W/registry docker-registry serve $W/relays-registry.yml")
 PUSHED = (("server", f"{PY} image image 120000000"),)
 PUSH = ("server", "sleep 1; exec skopeo --insecure-policy copy -q --dest-tls-verify=false dir:image "
@@ -117,11 +115,9 @@ SITUATIONS = [
                                                              also=("application-thinks",))),
     ),
     Situation(
-        "relay-dict-status", program="dictd", rate="70mbit", rtt="33ms",
-        prepare=DICTIONARY, server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
-        client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 2628))\n"
-                           "f = s.makefile('rb'); f.readline()\nwhile True: s.send(b'STATUS\\r\\n'); f.readline()\""),),
-        warm_up=4, why="the status is asked for, one after the other", watch=both(2628, BY_ROUND_TRIPS, SOME_TRAFFIC),
+        "relay-bind-asks", program="bind", rate="70mbit", rtt="33ms", prepare=ZONE, server=BIND, settle=3,
+        client=from_client(f"{PY} dns $S 5300"), warm_up=4, why="one name is asked for after the other",
+        watch=both(5300, BY_ROUND_TRIPS, SOME_TRAFFIC),
     ),
     Situation(
         "relay-autocannon-one", program="autocannon", rate="70mbit", rtt="22ms",

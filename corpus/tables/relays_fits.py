@@ -9,8 +9,8 @@ from .further import from_client
 from .guests_fits import NEVER
 from .model import *
 from .packages import SMALL_SNDBUF
-from .relays import (AUTO, CLISP, DICTIONARY, IPERF2, D, D_ANSWER, FORTY, FORWARDED, LINES, MANY_ADDRESSES, MERECAT, MINE, NODE,
-                     PAGES_OF, PROXIED, PULL, PUSH, PUSHED, PY, REGISTRY, WEBORF, at_rate, pike)
+from .relays import (AUTO, BIND, CLISP, D, D_ANSWER, FORTY, FORWARDED, IPERF2, LINES, MANY_ADDRESSES, MERECAT, MINE,
+                     NODE, PAGES_OF, PROXIED, PULL, PUSH, PUSHED, PY, REGISTRY, WEBORF, ZONE, at_rate, pike)
 from .seeming import LOSS, PAGES, RESTARTS
 from .visitors import LOSS_SEEN, NAGLE, STARTS, WAITS, server
 
@@ -85,11 +85,9 @@ TABLE = [
     )),
     # Nothing to do, or elsewhere.
     (alone("client", "python", "round-trip-bound", ending=NEVER), Situation(
-        "relay-fit-dict", program="dictd", rate="70mbit", rtt="33ms",
-        prepare=DICTIONARY, server=server("dictd -d nodetach -c $W/dictd.conf"), settle=1,
-        client=(("client", "sleep 0.4; exec $PY -c \"import os, socket\ns = socket.create_connection((os.environ['S'], 2628))\n"
-                           "f = s.makefile('rb'); f.readline()\nwhile True: s.send(b'STATUS\\r\\n'); f.readline()\""),),
-        warm_up=4, why="the status is asked for, one after the other", watch=both(2628, BY_ROUND_TRIPS, SOME_TRAFFIC),
+        "relay-fit-bind-asks", program="bind", rate="70mbit", rtt="33ms", prepare=ZONE, server=BIND, settle=3,
+        client=from_client(f"{PY} dns $S 5300"), warm_up=4, why="one name is asked for after the other",
+        watch=both(5300, BY_ROUND_TRIPS, SOME_TRAFFIC),
     )),
     (alone("client", "R", "slow-reader", ending=NEVER), Situation(
         "relay-fit-r-slow", program="r", rate="45mbit", rtt="25ms", server=server(f"{D} serve 5000 8000000000 0"),

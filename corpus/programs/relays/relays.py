@@ -42,6 +42,21 @@ def zone(names):
         print(f"a-name-that-is-long-enough-{number} A 10.0.{number >> 8 & 255}.{number & 255}")
 
 
+def dns(host, port):
+    """Asks for one name after the other on one connection."""
+    import socket
+    import struct
+    server = socket.create_connection((host, int(port)))
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    name = b"\x1fa-name-that-is-long-enough-12345\x03lab\x00"
+    name = bytes([len(b"a-name-that-is-long-enough-12345")]) + name[1:]
+    query = struct.pack(">6H", 7, 0, 1, 0, 0, 0) + name + struct.pack(">2H", 1, 1)
+    answers = server.makefile("rb")
+    while True:
+        server.sendall(struct.pack(">H", len(query)) + query)
+        answers.read(struct.unpack(">H", answers.read(2))[0])
+
+
 def rpc_serves(port):
     import zerorpc
 
@@ -85,7 +100,7 @@ def quart(port, size):
     asyncio.run(serve(app, config))
 
 
-COMMANDS = {"pauses": pauses, "image": image, "zone": zone, "rpc-serves": rpc_serves,
+COMMANDS = {"dns": dns, "pauses": pauses, "image": image, "zone": zone, "rpc-serves": rpc_serves,
             "rpc-echo": rpc_echo, "quart": quart}
 
 if __name__ == "__main__":
