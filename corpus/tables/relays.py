@@ -60,6 +60,7 @@ LINES = from_client("$PY -c \"import os, socket\ns = socket.create_connection((o
 FORWARDED = (*NGINX, *server("6tunnel -1 -d -4 8081 127.0.0.1 80"))
 PROXIED = (*NGINX, *server(f"{NODE} proxy 8081 80"))
 SIPP_SERVER = server("sipp -sn uas -t t1 -p 5060 -i $S -nostdin -bg -aa")
+WAITS_OR_CORK = healthy(*WAITS.accept, *SOME_TRAFFIC.accept, also=("application-thinks",))
 # The client has forty addresses, and each new connection comes from the next one.
 FORTY = ("client", "for i in $(seq 100 139); do ip addr add 10.77.0.$i/32 dev lab0; done")
 MANY_ADDRESSES = ("client", "sleep 0.4; exec $PY -c \"import os, socket, itertools\n"
@@ -295,5 +296,100 @@ SITUATIONS = [
         server=(*REGISTRY, PUSH), settle=5, client=(PULL,), warm_up=8, look=7,
         why="a router drops what exceeds 14 Mbit/s, and has no queue",
         watch=both(5000, healthy(*TAKES.accept, "policed"), POLICED),
+    ),
+    # A second round, harder; labels were written before it was run.
+    Situation(
+        "relay-again-pipeline", program="d", rate="60mbit", rtt="24ms", server=D_ANSWER,
+        client=from_client(f"{D} ahead $S 5000 312 40 4"), warm_up=4,
+        why="four questions at once in one write, and then four answers, with TCP_NODELAY",
+        watch=both(5000, BY_ROUND_TRIPS, SOME_TRAFFIC),
+    ),
+    Situation(
+        "relay-again-long-second", program="pike", rate="60mbit", rtt="12ms", server=server(f"{D} answer 5000 1300 40"),
+        client=pike("700 600"), warm_up=4, why="700 and 600 bytes are two writes with Nagle on",
+        watch=both(5000, NAGLE, SOME_BACK),
+    ),
+    Situation(
+        "relay-again-cork-answer", program="d", rate="60mbit", rtt="20ms", server=server(f"{D} answer-corked 5000 312 900"),
+        client=from_client(f"{D} ask $S 5000 nodelay 12 300 900"), warm_up=4,
+        why="the answering program sets TCP_CORK and never clears it: each answer waits 200 ms",
+        watch=both(5000, WAITS_OR_CORK, fault("cork-not-uncorked")),
+    ),
+    Situation(
+        "relay-again-records", program="d", rate="60mbit", rtt="90ms", server=server(f"{D} take 5000 200 0"),
+        client=from_client(f"{D} give $S 5000 200 150 0"), warm_up=4, look=7,
+        why="200 bytes each 150 ms over 90 ms with Nagle on, which holds none of them",
+        watch=both(5000, PACED, HELD_BACK),
+    ),
+    Situation(
+        "relay-again-initcwnd-two", program="newlisp", rate="50mbit", rtt="80ms",
+        prepare=(("server", "ip route show dev lab0 | while read -r route; do ip route change $route dev lab0 "
+                  "initcwnd 2; done"),),
+        server=server(f"{D} serve 5000 26000 0"), client=from_client(f"newlisp {MINE}/relays.lsp $S 5000") * 3,
+        warm_up=4, look=8, why="26 kB on new connections take four round trips, since the route has initcwnd 2",
+        watch=both(5000, PAGES, STARTS),
+    ),
+    Situation(
+        "relay-again-bbr-reader", program="r", rate="45mbit", rtt="35ms", cc="bbr",
+        server=server(f"{D} serve 5000 8000000000 0"),
+        client=from_client(f"Rscript {MINE}/relays.R takes $S 5000 9000 0.02"), warm_up=10,
+        why="9000 bytes each 20 ms are read of what BBR sends", watch=both(5000, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "relay-again-bbr-wmem", program="6tunnel", rate="45mbit", rtt="60ms", cc="bbr",
+        prepare=(("server", "truncate -s 8G big"), sysctl("server", "net.ipv4.tcp_wmem=4096 16384 50000")),
+        server=FORWARDED, settle=1, client=from_client("curl -so /dev/null http://$S:8081/big"), warm_up=6,
+        why="tcp_wmem[2] is 50000 at the relay under BBR, the BDP is 337 kB",
+        watch=both(8081, TAKES, fault("tcp-wmem-max-cap")),
+    ),
+    Situation(
+        "relay-again-readers-anew", program="d", rate="50mbit", rtt="30ms", server=server(f"{D} serve 5000 3000000 0"),
+        client=from_client(f"sh -c 'while :; do Rscript {MINE}/relays.R takes $S 5000 20000 0.02; done'") * 2,
+        warm_up=6, look=8, why="20 kB each 20 ms are read, on new connections of 3 MB",
+        watch=both(5000, SLOW_READER, SLOW_READER),
+    ),
+    Situation(
+        "relay-again-phases", program="d", rate="25mbit", rtt="40ms", server=server(f"{D} take 5000 65536 0"),
+        client=from_client(f"{D} give $S 5000 6000000 2500 0"), warm_up=6, look=12,
+        why="6 MB fill the path for 2 s, and then nothing is sent for 2.5 s",
+        watch=both(5000, healthy("path-full", "app-limited"), TAKES),
+    ),
+    Situation(
+        "relay-again-four-fifths", program="iperf", rate="30mbit", rtt="40ms", server=IPERF2,
+        client=from_client("iperf -c $S -p 5000 -t 900 -b 23m"), warm_up=6, look=6, why="23 of 30 Mbit/s are given",
+        watch=both(5000, PACED, TAKES),
+    ),
+    Situation(
+        "relay-again-burst-loss", program="tnftp", rate="40mbit", rtt="30ms", queue="2bdp",
+        path=("--set", "path.loss.good_to_bad=0.2%", "--set", "path.loss.bad_to_good=50%"), prepare=BIG_PAGE,
+        server=MERECAT, settle=1, client=from_client("tnftp -o /dev/null http://$S:8080/big"), warm_up=8, look=8,
+        why="two packets of 1000 begin a burst of two losses", watch=both(8080, LOSS_SEEN, LOSS),
+    ),
+    Situation(
+        "relay-again-jitter", program="merecat", rate="20mbit", rtt="40ms", queue="2bdp", path=("--jitter", "3ms"),
+        prepare=BIG_PAGE, server=MERECAT, settle=1, client=GET_BIG, warm_up=8, look=6,
+        why="a full path whose packets take up to 3 ms longer", watch=both(8080, TAKES, FULL),
+    ),
+    Situation(
+        "relay-again-six-sndbuf", program="iperf", rate="80mbit", rtt="40ms", server=IPERF2,
+        client=from_client("iperf -c $S -p 5000 -t 900 -w 9K -P 6"), warm_up=6, look=6,
+        why="six streams of which each has SO_SNDBUF of 9 kB", watch=both(5000, SMALL_SNDBUF, TAKES),
+    ),
+    Situation(
+        "relay-again-compress", program="gzip", rate="60mbit", rtt="30ms",
+        server=server("socat -u TCP-LISTEN:5000,reuseaddr OPEN:/dev/null"),
+        client=from_client("sh -c 'xz -9 -T1 < /dev/urandom | socat -u - TCP:$S:5000'"), warm_up=9, look=6,
+        why="xz gives some 10 Mbit/s, block by block", watch=both(5000, healthy("app-limited", "paced", "unknown"), TAKES),
+    ),
+    Situation(
+        "relay-again-upload-bloat", program="curl", rate="30mbit", rtt="30ms", queue="300p",
+        path=("--set", "path.forward.rate=3mbit",), server=server("socat -u TCP-LISTEN:5000,reuseaddr OPEN:/dev/null"),
+        client=from_client("socat -u OPEN:/dev/zero TCP:$S:5000"), warm_up=18, look=6,
+        why="the way up has 3 Mbit/s and a queue of 1.2 s", watch=both(5000, fault("bufferbloat"), BLOATED),
+    ),
+    Situation(
+        "relay-again-skopeo-full", program="docker-registry", rate="17mbit", rtt="70ms", prepare=PUSHED,
+        server=(*REGISTRY, PUSH), settle=5, client=(PULL,), warm_up=8, look=6, why="a layer fills a path of 17 Mbit/s",
+        watch=both(5000, TAKES, FULL),
     ),
 ]

@@ -101,6 +101,60 @@ TABLE = [
         client=from_client(f"{AUTO} -c 20 -R 60 -d 900 http://$S:8080/page"), warm_up=4, look=6,
         why="sixty pages of 3 kB in a second on twenty connections", watch=both(8080, SOME_TRAFFIC, SOME_TRAFFIC),
     )),
+    # A second round, harder; labels were written before it was run.
+    (kept("client", "iperf", SMALL_SNDBUF.right, "buf_lock", 1.5, 20), Situation(
+        "relay-again-fit-six-sndbuf", program="iperf", rate="80mbit", rtt="40ms", server=IPERF2,
+        client=from_client("iperf -c $S -p 5000 -t 900 -w 9K -P 6"), warm_up=6, look=6,
+        why="six streams of which each has SO_SNDBUF of 9 kB", watch=both(5000, SMALL_SNDBUF, TAKES),
+    )),
+    (kept("server", "relays^", STARTS.right, "route.initcwnd", 1.3, 5), Situation(
+        "relay-again-fit-initcwnd-two", program="newlisp", rate="50mbit", rtt="80ms",
+        prepare=(("server", "ip route show dev lab0 | while read -r route; do ip route change $route dev lab0 "
+                  "initcwnd 2; done"),),
+        server=server(f"{D} serve 5000 26000 0"), client=from_client(f"newlisp {MINE}/relays.lsp $S 5000") * 3,
+        warm_up=4, look=8, why="26 kB on new connections take four round trips, since the route has initcwnd 2",
+        watch=both(5000, PAGES, STARTS),
+    )),
+    (kept("server", "relays", {"cork-not-uncorked"}, "cork", 2, 20), Situation(
+        "relay-again-fit-cork-answer", program="d", rate="60mbit", rtt="20ms",
+        server=server(f"{D} answer-corked 5000 312 900"), client=from_client(f"{D} ask $S 5000 nodelay 12 300 900"),
+        warm_up=4, why="the answering program sets TCP_CORK and never clears it", watch=both(5000, TAKES, WAITS),
+    )),
+    (kept("client", "pike8.0", NAGLE.right, "nodelay", 1.3, 8), Situation(
+        "relay-again-fit-long-second", program="pike", rate="60mbit", rtt="12ms",
+        server=server(f"{D} answer 5000 1300 40"), client=pike("700 600"), warm_up=4,
+        why="700 and 600 bytes are two writes with Nagle on", watch=both(5000, NAGLE, SOME_BACK),
+    )),
+    (kept("server", "merecat", LOSS.right, "congestion", 1.5, 20), Situation(
+        "relay-again-fit-burst-loss", program="tnftp", rate="40mbit", rtt="30ms", queue="2bdp",
+        path=("--set", "path.loss.good_to_bad=0.2%", "--set", "path.loss.bad_to_good=50%"),
+        prepare=(("server", "mkdir pages && truncate -s 8G pages/big && chmod -R a+rX pages"),), server=MERECAT,
+        settle=1, client=from_client("tnftp -o /dev/null http://$S:8080/big"), warm_up=8, look=8,
+        why="two packets of 1000 begin a burst of two losses", watch=both(8080, LOSS_SEEN, LOSS),
+    )),
+    (kept("client", "iperf", LOSS.right, "congestion", 1.4, 25), Situation(
+        "relay-again-fit-few-loss", program="iperf", rate="35mbit", rtt="50ms", queue="2bdp", path=("--loss", "2%"),
+        server=IPERF2, client=from_client("iperf -c $S -p 5000 -t 900"), warm_up=7, look=6,
+        why="20 packets of 1000 are lost, and windows have eight segments", watch=both(5000, LOSS, LOSS_SEEN),
+    )),
+    (kept("server", "6tunnel", {"tcp-wmem-max-cap"}, "net.ipv4.tcp_wmem", 1.4, 10), Situation(
+        "relay-again-fit-bbr-wmem", program="6tunnel", rate="45mbit", rtt="60ms", cc="bbr",
+        prepare=(*BIG, sysctl("server", "net.ipv4.tcp_wmem=4096 16384 50000")), server=FORWARDED, settle=1,
+        client=from_client("curl -so /dev/null http://$S:8081/big"), warm_up=6,
+        why="tcp_wmem[2] is 50000 at the relay under BBR, the BDP is 337 kB",
+        watch=both(8081, TAKES, fault("tcp-wmem-max-cap")),
+    )),
+    (alone("client", "relays", "path-full", "app-limited", ending=NEVER), Situation(
+        "relay-again-fit-phases", program="d", rate="25mbit", rtt="40ms", server=server(f"{D} take 5000 65536 0"),
+        client=from_client(f"{D} give $S 5000 6000000 2500 0"), warm_up=6,
+        why="6 MB fill the path for 2 s, and then nothing is sent for 2.5 s", watch=both(5000, TAKES, TAKES),
+    )),
+    (alone("client", "R", "slow-reader", ending=NEVER), Situation(
+        "relay-again-fit-bbr-reader", program="r", rate="45mbit", rtt="35ms", cc="bbr",
+        server=server(f"{D} serve 5000 8000000000 0"),
+        client=from_client(f"Rscript {MINE}/relays.R takes $S 5000 9000 0.02"), warm_up=10,
+        why="9000 bytes each 20 ms are read of what BBR sends", watch=both(5000, SLOW_READER, SLOW_READER),
+    )),
 ]
 FITS = {situation.name: label for label, situation in TABLE}
 SITUATIONS = [situation for _, situation in TABLE]

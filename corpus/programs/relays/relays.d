@@ -77,6 +77,25 @@ void main(string[] args)
             }
         });
         break;
+    case "answer-corked": // PORT REQUEST REPLY
+        eachOf(args[2].to!ushort, (s) {
+            s.setOption(SocketOptionLevel.TCP, cork, 1);
+            while (true)
+            {
+                exactly(s, args[3].to!size_t);
+                all(s, args[4].to!size_t);
+            }
+        });
+        break;
+    case "ahead": // HOST PORT REQUEST REPLY COUNT: so many requests in one write, then as many answers
+        auto a = to_(args[2], args[3]);
+        a.setOption(SocketOptionLevel.TCP, SocketOption.TCP_NODELAY, 1);
+        immutable count = args[6].to!size_t;
+        while (true)
+        {
+            all(a, args[4].to!size_t * count);
+            exactly(a, args[5].to!size_t * count);
+        }
     case "ask": // HOST PORT nagle|nodelay|cork FIRST SECOND REPLY: two writes, then an answer
         auto s = to_(args[2], args[3]);
         if (args[4] == "nodelay")
@@ -121,6 +140,6 @@ void main(string[] args)
         });
         break;
     default:
-        throw new Exception("serve, answer, ask, get, give or take");
+        throw new Exception("serve, answer, answer-corked, ahead, ask, get, give or take");
     }
 }
