@@ -22,10 +22,12 @@ TABLE = [
         client=from_client("iperf -c $S -p 5000 -t 900 -w 12K"), warm_up=6, why="SO_SNDBUF is 12 kB, the BDP is 240 kB",
         watch=both(5000, SMALL_SNDBUF, TAKES),
     )),
-    (kept("server", "weborf^", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
+    # At first a small initial window: httperf sets SO_RCVBUF to 16 kB.
+    (alone("server", "weborf^", "peer-window", ending=NEVER), Situation(
         "relay-fit-weborf", program="weborf", rate="70mbit", rtt="105ms",
         prepare=(("server", PAGES_OF.format(170000)),), server=WEBORF, settle=1, client=at_rate(5), warm_up=4, look=8,
-        why="170 kB on five new connections a second, four round trips each", watch=both(8080, PAGES, STARTS),
+        why="170 kB on five new connections a second, whose reader set a receive buffer of 16 kB",
+        watch=both(8080, FIXED_WINDOW, FIXED_WINDOW),
     )),
     (kept("server", "relays^", STARTS.right, "route.initcwnd", 1.15, 4.5), Situation(
         "relay-fit-addresses", program="d", rate="90mbit", rtt="85ms", prepare=(FORTY,),
@@ -37,7 +39,8 @@ TABLE = [
         client=from_client(f"{PY} pauses $S 8080 1.8"), warm_up=9, look=13, why="420 kB after each pause of 1.8 s",
         watch=both(8080, PAGES, RESTARTS),
     )),
-    (kept("client", "skopeo", CAPPED_WINDOW.right, "net.ipv4.tcp_rmem", 1.3, 9), Situation(
+    # At first to be kept: a pull of 120 MB lasts three minutes, and its process opens no other connection.
+    (alone("client", "skopeo", *CAPPED_WINDOW.right, ending=("out-of-reach",)), Situation(
         "relay-fit-skopeo-rmem", program="docker-registry", rate="45mbit", rtt="65ms",
         prepare=(*PUSHED, sysctl("client", "net.ipv4.tcp_rmem=4096 30000 72000")), server=(*REGISTRY, PUSH), settle=5,
         client=(PULL,), warm_up=6, look=6, why="tcp_rmem[2] is 72 kB at the client, the BDP is 366 kB",
@@ -125,10 +128,10 @@ TABLE = [
         server=server(f"{D} answer 5000 1300 40"), client=pike("700 600"), warm_up=4,
         why="700 and 600 bytes are two writes with Nagle on", watch=both(5000, NAGLE, SOME_BACK),
     )),
-    (kept("server", "merecat", LOSS.right, "congestion", 1.5, 20), Situation(
+    (kept("server", "weborf", LOSS.right, "congestion", 1.5, 20), Situation(
         "relay-again-fit-burst-loss", program="tnftp", rate="40mbit", rtt="30ms", queue="2bdp",
         path=("--set", "path.loss.good_to_bad=0.2%", "--set", "path.loss.bad_to_good=50%"),
-        prepare=(("server", "mkdir pages && truncate -s 8G pages/big && chmod -R a+rX pages"),), server=MERECAT,
+        prepare=(("server", "mkdir pages && truncate -s 8G pages/big && chmod -R a+rX pages"),), server=WEBORF,
         settle=1, client=from_client("tnftp -o /dev/null http://$S:8080/big"), warm_up=8, look=8,
         why="two packets of 1000 begin a burst of two losses", watch=both(8080, LOSS_SEEN, LOSS),
     )),
