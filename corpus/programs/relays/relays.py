@@ -8,7 +8,7 @@ import time
 
 
 def pauses(host, port, pause):
-    """Asks on one connection, again and again, after a pause."""
+    """Asks on one connection, each time after a pause."""
     connection = http.client.HTTPConnection(host, int(port))
     while True:
         connection.request("GET", "/")

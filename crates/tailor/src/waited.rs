@@ -95,8 +95,8 @@ impl Waited {
         let operations = messages[0].min(messages[1]).max(1) as f64 / 2.0;
         let each = timeline.interval().as_secs_f64() / operations;
         let off = (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK;
-        // A cork joins the writes of a message in one segment. Without it Nagle's algorithm may hold
-        // the last one for the ACK of those before (RFC 896), which may be delayed.
+        // A cork joins the writes of a message in one segment. Without it Nagle's algorithm may
+        // hold the last one for the ACK of those before (RFC 896), which may be delayed.
         let is_corked = verdict.diagnosis.id == "cork-not-uncorked";
         let may_hold = is_corked && timeline.latest(|s| s.nodelay) != Some(true);
         let held = match may_hold {

@@ -3,8 +3,8 @@
 use crate::candidate::{Candidate, Name};
 use crate::experiment::Outcome;
 
-/// What a socket needs depends on how far its other end is, but a server has thousands of these, and
-/// each experiment takes as long as one may: what failed to so many ends is tried to no other.
+/// What a socket needs depends on how far its other end is, but a server has thousands of them,
+/// and each experiment takes as long as one may: what failed to so many ends is tried to no other.
 const ENDS_MAX: usize = 3;
 
 #[derive(Debug, Default)]
