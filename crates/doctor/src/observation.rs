@@ -128,6 +128,9 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
     if enough(&minor) {
         let other = rules::evaluate(&minor, Scope::OtherDirection);
         verdicts = rules::prefer(verdicts, other);
+        if verdicts.is_empty() && main.sender.is_none() && carries_as_much(&minor, &main) {
+            verdicts = rules::evaluate(&minor, Scope::All);
+        }
     }
     if verdicts.is_empty() {
         return Report::unknown(why_unknown(observation, &main, scope));
@@ -136,6 +139,18 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
         verdicts,
         unknown: None,
     }
+}
+
+/// At least this part of what the other direction carries.
+const AS_MUCH: f64 = 0.5;
+
+/// Whether the one direction carries about as much as the other: which of them has more is chance
+/// then, and what can be told of one is not left unsaid for that.
+fn carries_as_much(one: &View<'_>, other: &View<'_>) -> bool {
+    let bps = |view: &View<'_>| view.rate().map(|rate| rate.bits_per_second() as f64);
+    bps(one)
+        .zip(bps(other))
+        .is_some_and(|(one, other)| one >= other * AS_MUCH)
 }
 
 /// Says what is wrong with a host as a whole: queues of its listeners, its memory.

@@ -14,8 +14,8 @@ use crate::rules::short::ShortWaits;
 use crate::rules::startup::Startup;
 use crate::rules::steady::Courses;
 use crate::rules::thresholds::{
-    HOLDS_STILL, LASTING_PART, LASTING_RTTS, LASTING_TIMES, MIN_INTERVAL, MIN_VOTES,
-    ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
+    DENSE_TIME_MIN, HOLDS_STILL, LASTING_PART, LASTING_RTTS, LASTING_TIMES, MIN_INTERVAL,
+    MIN_VOTES, ROUND_TRIPS_WANTED, SAMPLES_KEPT, SHORTEST_GAP,
 };
 
 /// The counters that must never decrease, with their names.
@@ -508,6 +508,34 @@ impl Timeline {
             }
         }
         Some(best?.max(self.rate()?))
+    }
+
+    /// The rate at which payload is acknowledged over half a round trip, reached in a tenth of such
+    /// times: blocks that a program writes arrive at the rate of the path, and what comes between
+    /// them is in the mean of longer times. `None` where half a round trip is too short to measure.
+    #[must_use]
+    pub fn dense_rate(&self) -> Option<Rate> {
+        let least = self.min_rtt()? / 2;
+        if least < DENSE_TIME_MIN {
+            return None;
+        }
+        let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
+        let acked: Vec<(Instant, u64)> = acked.collect();
+        let mut rates: Vec<Rate> = Vec::new();
+        let mut from = 0;
+        for &(at, bytes) in &acked {
+            let is_whole = |begin: &(Instant, u64)| at.since(begin.0) >= least;
+            while acked.get(from + 1).is_some_and(is_whole) {
+                from += 1;
+            }
+            let (begin, before) = acked[from];
+            let time = at.since(begin);
+            if time >= least && time <= least * 2 {
+                rates.push(Rate::of(bytes.saturating_sub(before), time));
+            }
+        }
+        rates.sort_unstable();
+        rates.get(rates.len() * 9 / 10).copied()
     }
 
     /// Bandwidth-delay product of the best rate and the smallest round-trip time, in bytes.

@@ -1,11 +1,15 @@
 //! The changes that may fix a finding, from the smallest scope to the largest, and how each can be
 //! tried without harm.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use base::{Change, KnobValue, Live, Scope, Target};
-use doctor::{Objective, Place, Proposal};
+use doctor::{Objective, Place, Proposal, Services};
 
 use crate::observed::Answered;
-use crate::subject::Subject;
+use crate::subject::{Look, Subject};
+use crate::targets::host_route;
 use crate::waited::Waited;
 
 /// Identity of a candidate: its service, its diagnosis and its text.
@@ -135,6 +139,9 @@ impl Candidate {
             0
         };
         self.waited = waited.map(|waited| waited.among((all, from), self.place, self.diagnosis));
+        if self.comes_and_goes {
+            self.extend_to_routes(all, own);
+        }
         if !self.is_of_open_connections() {
             return Ok(());
         }
@@ -160,6 +167,60 @@ impl Candidate {
         let connections = self.connections();
         self.waited = self.waited.map(|waited| waited.of_connections(connections));
         Ok(())
+    }
+
+    /// Connections that come and go have other ends at many addresses, each behind a route of its
+    /// own: where one of these alone had the setting, what the others carry would hide its effect.
+    fn extend_to_routes(&mut self, all: &[Answered<'_, '_>], own: usize) {
+        let of_service = all.iter().filter(|one| one.case.place() == self.place);
+        let tracks = of_service.flat_map(|one| one.case.tracks());
+        let destinations = tracks.map(|track| host_route(track.key.remote.ip()));
+        let first = host_route(all[own].case.track().key.remote.ip());
+        self.extend_to_destinations(&first, destinations.collect());
+    }
+
+    /// The changes of the route to `first` for these others. The other end may be seen too, and
+    /// have a route to here.
+    fn extend_to_destinations(&mut self, first: &str, mut destinations: BTreeSet<String>) {
+        destinations.remove(first);
+        let own = self.changes.clone();
+        for destination in destinations {
+            let more = own
+                .iter()
+                .filter_map(|change| on_other_route(change, first, &destination));
+            let mut more: Vec<Change> = more.collect();
+            more.retain(|change| !self.changes.contains(change));
+            if self.changes.len() + more.len() > CHANGES_MAX {
+                break;
+            }
+            self.changes.extend(more);
+        }
+    }
+
+    /// Whether most connections of the service lead to other addresses than those whose routes are
+    /// changed: a look shows few of the clients that a server has.
+    pub(crate) fn misses_most(&self, look: &Look) -> bool {
+        if self.scope != Scope::Route || !self.comes_and_goes {
+            return false;
+        }
+        let reaches = |address: IpAddr| {
+            let route = host_route(address);
+            self.changes.iter().any(|change| {
+                matches!(&change.target, Target::Route { destination, .. } if *destination == route)
+            })
+        };
+        let services = Services::of(&look.here);
+        let tracks = look.here.flows.iter();
+        let of_service = tracks.filter(|track| services.place(track.key) == self.place);
+        let (mut reached, mut missed) = (0, 0);
+        for track in of_service {
+            let ends = [track.key.remote.ip(), track.key.local.ip()];
+            match ends.into_iter().any(reaches) {
+                true => reached += 1,
+                false => missed += 1,
+            }
+        }
+        missed > reached
     }
 
     /// The same, of connections that stay.
@@ -202,17 +263,7 @@ impl Candidate {
     /// look, which differ by chance, until chance keeps one of them. What a socket needs depends on
     /// how far its other end is, so that there is a name for each of these.
     pub(crate) fn names_of_kind(&self) -> Vec<Name> {
-        let mut shown: Vec<String> = Vec::new();
-        let kind = |change: &Change| match change.to {
-            KnobValue::Number(_) | KnobValue::Triple(_) => change.knob.clone(),
-            KnobValue::Flag(_) | KnobValue::Name(_) => text_of(change),
-        };
-        for kind in self.changes.iter().map(kind) {
-            if !shown.contains(&kind) {
-                shown.push(kind);
-            }
-        }
-        let kind = shown.join(", ");
+        let (_, _, kind) = self.name_of_kind();
         let mut names: Vec<Name> = Vec::new();
         for change in &self.changes {
             let text = match &change.target {
@@ -227,9 +278,25 @@ impl Candidate {
         names
     }
 
+    /// The same, wherever the other ends are.
+    pub(crate) fn name_of_kind(&self) -> Name {
+        let mut shown: Vec<String> = Vec::new();
+        let kind = |change: &Change| match change.to {
+            KnobValue::Number(_) | KnobValue::Triple(_) => change.knob.clone(),
+            KnobValue::Flag(_) | KnobValue::Name(_) => text_of(change),
+        };
+        for kind in self.changes.iter().map(kind) {
+            if !shown.contains(&kind) {
+                shown.push(kind);
+            }
+        }
+        (self.place, self.diagnosis, shown.join(", "))
+    }
+
     /// Whether it can be tried, did not fail before, and is not kept already.
     pub(crate) fn is_left(&self, (kept, done): (&[Change], &[Name]), can_reconnect: bool) -> bool {
         !done.contains(&self.name())
+            && !done.contains(&self.name_of_kind())
             && !self.names_of_kind().iter().all(|name| done.contains(name))
             && !self.changes.iter().all(|change| kept.contains(change))
             && self.design(can_reconnect).is_some()
@@ -246,6 +313,20 @@ impl Candidate {
         }
         shown.join(", ")
     }
+}
+
+/// The same for the route to `other`, if it is one of the route to `first`.
+fn on_other_route(change: &Change, first: &str, other: &str) -> Option<Change> {
+    let Target::Route { netns, destination } = &change.target else {
+        return None;
+    };
+    (destination == first).then(|| Change {
+        target: Target::Route {
+            netns: netns.clone(),
+            destination: other.into(),
+        },
+        ..change.clone()
+    })
 }
 
 /// `nodelay = on`.
@@ -387,7 +468,8 @@ fn reach<S: Subject + ?Sized>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use base::{FlowKey, Netns};
+    use base::{FlowKey, FlowSample, Netns};
+    use doctor::{Recording, Track};
 
     use super::*;
 
@@ -412,6 +494,85 @@ pub(crate) mod tests {
         }
     }
 
+    /// Of connections to these ends.
+    pub(crate) fn sndbuf_to(ends: &[u8], bytes: u64) -> Candidate {
+        let mut raised = candidate("sndbuf", KnobValue::Number(bytes));
+        let change = |end: &u8| Change {
+            target: Target::Socket {
+                netns: Netns::Own,
+                pid: 7,
+                cookie: u64::from(*end) + bytes,
+                key: FlowKey {
+                    local: ([10, 0, 0, 1], 443).into(),
+                    remote: ([10, 0, 0, *end], 50_000).into(),
+                },
+            },
+            ..raised.changes[0].clone()
+        };
+        raised.changes = ends.iter().map(change).collect();
+        raised.scope = Scope::Socket;
+        raised
+    }
+
+    #[test]
+    fn a_change_of_a_route_is_one_of_the_routes_to_all_clients() {
+        let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
+        let to = |destination: &str| Target::Route {
+            netns: Netns::Own,
+            destination: destination.into(),
+        };
+        raised.changes[0].target = to("10.0.0.2/32");
+        let elsewhere = raised.changes[0].clone();
+        raised.changes.push(Change {
+            target: to("10.0.0.1/32"),
+            ..elsewhere
+        });
+        let clients = |count: usize| (2..2 + count).map(|end| format!("10.0.0.{end}/32"));
+        raised.extend_to_destinations("10.0.0.2/32", clients(3).collect());
+        let reached = raised.changes.iter().map(|change| change.target.clone());
+        let routes = ["2", "1", "3", "4"].map(|end| to(&format!("10.0.0.{end}/32")));
+        assert_eq!(reached.collect::<Vec<Target>>(), routes);
+        assert_eq!(raised.text(), "route.initcwnd = 64");
+        raised.extend_to_destinations("10.0.0.2/32", clients(200).collect());
+        assert_eq!(raised.changes.len(), CHANGES_MAX);
+    }
+
+    /// A server of clients at these addresses, of which the routes to 2 and 3 are changed.
+    #[test]
+    fn a_change_of_the_routes_to_few_clients_misses_most() {
+        let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
+        raised.changes[0].target = Target::Route {
+            netns: Netns::Own,
+            destination: "10.0.0.2/32".into(),
+        };
+        let three = ["10.0.0.3/32".to_owned()];
+        raised.extend_to_destinations("10.0.0.2/32", three.into_iter().collect());
+        (raised.scope, raised.comes_and_goes) = (Scope::Route, true);
+        let check = |clients: &[u8], expected: bool| {
+            let track = |end: &u8| Track {
+                key: FlowKey {
+                    local: ([10, 0, 0, 1], 3306).into(),
+                    remote: ([10, 0, 0, *end], 50_000).into(),
+                },
+                cookie: u64::from(*end),
+                owners: Vec::new(),
+                samples: core::iter::empty::<std::sync::Arc<FlowSample>>().collect(),
+                ended: false,
+                interface: None,
+                options_error: None,
+            };
+            let recording = Recording {
+                flows: clients.iter().map(track).collect(),
+                ..Recording::default()
+            };
+            let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
+            assert_eq!(raised.misses_most(&look), expected, "{clients:?}");
+        };
+        check(&[2, 3, 4], false);
+        check(&[2, 4, 5], true);
+        check(&[], false);
+    }
+
     /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.
     #[test]
     fn what_did_not_help_is_not_tried_with_another_number() {
@@ -432,26 +593,8 @@ pub(crate) mod tests {
     /// which is further away, and of two to the same one that chance may keep it.
     #[test]
     fn what_did_not_help_to_one_end_may_help_to_another() {
-        let raised = |ends: &[u8], bytes: u64| {
-            let mut raised = candidate("sndbuf", KnobValue::Number(bytes));
-            let change = |end: &u8| Change {
-                target: Target::Socket {
-                    netns: Netns::Own,
-                    pid: 7,
-                    cookie: u64::from(*end) + bytes,
-                    key: FlowKey {
-                        local: ([10, 0, 0, 1], 443).into(),
-                        remote: ([10, 0, 0, *end], 50_000).into(),
-                    },
-                },
-                ..raised.changes[0].clone()
-            };
-            raised.changes = ends.iter().map(change).collect();
-            raised.scope = Scope::Socket;
-            raised
-        };
-        let failed = raised(&[2, 3], 1 << 20).names_of_kind();
-        let is_left = |ends: &[u8]| raised(ends, 8 << 20).is_left((&[], &failed), true);
+        let failed = sndbuf_to(&[2, 3], 1 << 20).names_of_kind();
+        let is_left = |ends: &[u8]| sndbuf_to(ends, 8 << 20).is_left((&[], &failed), true);
         assert!(!is_left(&[2]), "the same end");
         assert!(!is_left(&[3, 2]), "the same ends");
         assert!(is_left(&[4]));

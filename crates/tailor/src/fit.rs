@@ -42,6 +42,10 @@ const DISTURBED: &str = "something else has changed the setting meanwhile";
 const CLOSED: &str = "the connection closed before enough was measured; others are not compared \
                       with it, since they need not be like it";
 
+/// Why one is given up whose connections are to other addresses than those it is for.
+const UNREACHED: &str = "the clients are at more addresses than have the change: make it at the route \
+                         that leads to all of them";
+
 /// How the work is done.
 #[derive(Clone, Copy, Debug)]
 pub struct FitOptions {
@@ -532,6 +536,9 @@ impl<'w, S: Subject + ?Sized> Work<'w, S> {
                 *values = Some(applied.values.clone());
             }
             let look = self.look(timing.slice)?;
+            if arm == Arm::B && candidate.misses_most(&look) {
+                return Ok(experiment.given_up(UNREACHED));
+            }
             let measure = self.subject.measure_of_service(&look, candidate.place);
             if experiment.is_first() {
                 let seen = measurable(candidate.objective, &measure);

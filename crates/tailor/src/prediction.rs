@@ -20,6 +20,9 @@ const RESPONSE_SLACK: f64 = 80e-6;
 /// Minimum error of a round-trip time under load.
 const RTT_FLOOR: f64 = 0.15;
 const RTT_SLACK: f64 = 200e-6;
+/// No operation is faster, in seconds: each wakes both programs, which read and write once at least
+/// (over a loopback `netperf -t TCP_RR` takes three times as long and more).
+pub(crate) const OPERATION_MIN_S: f64 = 5e-6;
 /// Slack of the stalled share of time.
 const STALLS_SLACK: f64 = 0.05;
 /// A change of a number by less than this factor is predicted by its ratio, since the twin's errors
@@ -231,6 +234,9 @@ pub(crate) struct Basis<'b> {
     pub(crate) runs: &'b [Run],
     pub(crate) check: &'b SelfCheck,
     pub(crate) path_bps: Range,
+    /// Payload of the operations that are in flight at once, in bytes; `None` where more of them
+    /// are asked for than are answered.
+    pub(crate) operations_bytes: Option<f64>,
     /// See [`Prediction::shortened`].
     pub(crate) shortened: bool,
 }
@@ -258,12 +264,16 @@ impl Basis<'_> {
     fn goodput(&self) -> Option<Range> {
         let floor = self.floor("goodput", GOODPUT_FLOOR, 0.0);
         let is_full = |bps: f64| self.is_full(bps);
-        self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)
+        let range = self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)?;
+        let least_s = self.seen.min_rtt.unwrap_or(0.0).max(OPERATION_MIN_S);
+        let most = self.operations_bytes.map(|bytes| bytes * 8.0 / least_s);
+        Some(range.map(|bps| most.map_or(bps, |most| bps.min(most))))
     }
 
     /// In seconds.
     fn response(&self) -> Option<Range> {
-        self.range(&Observables::response, self.response_floor(), &|_| false)
+        let range = self.range(&Observables::response, self.response_floor(), &|_| false)?;
+        Some(range.map(|seconds| seconds.max(OPERATION_MIN_S)))
     }
 
     /// In seconds.

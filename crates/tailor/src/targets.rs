@@ -82,7 +82,7 @@ impl End {
 
 /// The smallest route that covers one host. A socket that speaks IPv4 through IPv6 has a mapped
 /// address, and its packets follow the IPv4 route.
-fn host_route(address: IpAddr) -> String {
+pub(crate) fn host_route(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => format!("{address}/32"),
         IpAddr::V6(address) => format!("{address}/128"),

@@ -309,7 +309,7 @@ impl Twin {
         let place = Services::of(&look.here).place(first.key);
         let seen = Observables::of(&look, place).ok_or(NoPrediction::NoConnection)?;
         let twin = Self {
-            check: SelfCheck::of(&seen, core::slice::from_ref(&seen)),
+            check: SelfCheck::of(&seen, core::slice::from_ref(&seen), false),
             seen,
             times,
             best: draft,
@@ -380,7 +380,7 @@ impl Twin {
             self.best.run(*seed, times, from, &[])?.into_iter().next()
         });
         let looks: Vec<Observables> = looks.into_iter().flatten().collect();
-        SelfCheck::of(&self.seen, &looks)
+        SelfCheck::of(&self.seen, &looks, self.best.held != [None; 2])
     }
 
     /// `changes` as they are made in a twin of `look`.
@@ -448,6 +448,7 @@ impl Twin {
             runs: &runs,
             check: &check,
             path_bps: self.path_range(),
+            operations_bytes: traffic::bytes_at_once(&self.best.workload),
         };
         let prediction = Prediction::of(objective, &basis);
         let prediction = prediction.ok_or(NoPrediction::Traffic)?;

@@ -11,13 +11,16 @@ use doctor::{Objective, Place, Verdict};
 use lab::Measure;
 
 use crate::observed::Answered;
-use crate::prediction::{Prediction, Range, Source};
+use crate::prediction::{OPERATION_MIN_S, Prediction, Range, Source};
 
 /// A share of the time is off by this, however often it was looked at: a look comes late where the
 /// processors are busy.
 const SHARE_SLACK: f64 = 0.02;
 /// Savings counted in whole round trips may be off by one.
 const SAVED_SLACK: f64 = 0.25;
+/// The shortest delay of an ACK, and a tick of the kernel's timer (Linux `TCP_DELACK_MIN`; a quick
+/// answer cancels it), in seconds.
+const HELD_S: f64 = 0.044;
 /// Ten segments that double nine times are 7 MB; few blocks are larger, and the last round trip
 /// stays.
 const TRANSFER_GAIN_MAX: f64 = 10.0;
@@ -91,11 +94,20 @@ impl Waited {
         // A message may have two segments, which may leave one after the other.
         let operations = messages[0].min(messages[1]).max(1) as f64 / 2.0;
         let each = timeline.interval().as_secs_f64() / operations;
+        let off = (share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK;
+        // A cork joins the writes of a message in one segment. Without it Nagle's algorithm may
+        // hold the last one for the ACK of those before (RFC 896), which may be delayed.
+        let is_corked = verdict.diagnosis.id == "cork-not-uncorked";
+        let may_hold = is_corked && timeline.latest(|s| s.nodelay) != Some(true);
+        let held = match may_hold {
+            true => (min_rtt + HELD_S) * 2.0 / each,
+            false => 0.0,
+        };
         Some(Self::Saved {
             share,
             share_most,
-            error: [(share * (1.0 - share) / draws).sqrt() * 2.0 + SHARE_SLACK; 2],
-            most: (each / min_rtt.max(1e-6)).max(1.0),
+            error: [off + held, off],
+            most: (each / min_rtt.max(OPERATION_MIN_S)).max(1.0),
             part: 1.0,
         })
     }

@@ -549,7 +549,7 @@ pub(crate) fn app_limited(view: &View<'_>) -> Option<Verdict> {
         return writes_ahead(view);
     }
     // A program that keeps more in flight than the path carries is not what it waits for.
-    let fills_path = view.stands_in_queue()
+    let fills_path = (view.stands_in_queue() && !program_sets_rate(view))
         || may_be_paced(view)
         || (arrives_at_one_rate(view) && !program_sets_rate(view))
         || (leaves_at_one_rate(view) && sends_in_blocks(sender) != Some(true));
@@ -663,10 +663,17 @@ pub(crate) fn program_sets_rate(view: &View<'_>) -> bool {
     let sets = || {
         let sender = view.sender?;
         let is_capture = sender.last()?.source == Source::Capture;
-        let (rate, best) = (view.rate()?, sender.best_rate()?);
+        let rate = view.rate()?;
+        let best = sender.dense_rate().max(sender.best_rate())?;
         let reached = rate.bits_per_second() as f64 / best.bits_per_second().max(1) as f64;
         let may_pace = is_capture && sends_in_blocks(sender) != Some(true);
-        let of_program = || Some(Shares::of_timeline(sender)?.get(Limit::Application));
+        // The end of a block that Nagle's algorithm holds is less than a segment: nothing waits.
+        let of_program = || {
+            let shares = Shares::of_timeline(sender)?;
+            let is_stream = only_sends(sender) == Some(true);
+            let held = shares.get(Limit::Nagle);
+            Some(shares.get(Limit::Application) + if is_stream { held } else { 0.0 })
+        };
         Some(reached < FULL_RATE && !may_pace && of_program()? >= PROGRAM_SHARE)
     };
     sets() == Some(true)

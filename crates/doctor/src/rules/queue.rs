@@ -226,6 +226,28 @@ mod tests {
         assert_eq!(told(&receives(55, 10, 700)), None, "messages");
     }
 
+    /// A window as large as what arrives in a round trip of so many milliseconds, of a buffer that
+    /// cannot grow.
+    #[test]
+    fn a_window_of_which_a_part_stands_in_a_queue_is_large_enough() {
+        let told = |rtt_ms: u64| {
+            let mut timeline = Timeline::new();
+            let window = u32::try_from(500 * 1448 * rtt_ms / 1000).expect("small");
+            for sample in receives(rtt_ms, 0, 1448).samples() {
+                timeline.push(FlowSample {
+                    rcv_wnd_bytes: Some(window),
+                    rcvbuf_bytes: Some(window * 2),
+                    rcvbuf_locked: Some(true),
+                    ..sample.clone()
+                });
+            }
+            let report = crate::diagnose(&Observation::of(&timeline));
+            report.main().map(|verdict| verdict.diagnosis.id)
+        };
+        assert_eq!(told(31), Some("rcvbuf-locked"), "no queue");
+        assert_eq!(told(40), Some("path-full"));
+    }
+
     #[test]
     fn a_receiver_sees_a_queue_in_what_comes_without_a_pause() {
         let told = |timeline: &Timeline| {

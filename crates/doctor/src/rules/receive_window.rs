@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::draft::{BothEnds, Draft, Remedy, high_if, raised_maximum};
 use super::held_acks::{self, AckPattern};
 use super::next::{next_after_window, next_limit};
+use super::queue::standing_for_receiver;
 use super::thresholds::{
     ACKED_AT_ONCE, ACKED_AT_ONCE_WINDOW, AT_CAP, BURST_WINDOWS, CLOSED_ROUND_TRIPS, CLOSED_SHARE,
     CLOSED_TIME, DELAYED_ACK, DELAYED_ACK_TICKS, DELAYED_SHARE, FOLLOWS_READS, LOCAL_RTT,
@@ -553,8 +554,11 @@ pub(super) fn stopped_share(view: &View<'_>) -> Option<f64> {
         let held = if view.reader_sets_pace() { 1.0 } else { share };
         return Some(held * sender.busy_share().unwrap_or(1.0));
     }
-    // Only the receiver is seen: a whole window arrives in each round trip.
-    let receiver = view.receiver?;
+    // Only the receiver is seen: a whole window arrives in each round trip. Where it stands in a
+    // queue for a part of that, a larger one would only make the queue longer.
+    let receiver = view
+        .receiver
+        .filter(|_| standing_for_receiver(view).is_none())?;
     let per_round_trip = Rate::of(view.window_offered()?, view.min_rtt()?);
     let rate = receiver.receive_rate()?;
     let share = rate.bits_per_second() as f64 / per_round_trip.bits_per_second().max(1) as f64;
@@ -626,6 +630,14 @@ fn window_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>)
                 || "one window per round trip".into(),
                 |rate| format!("one window per RTT is {}", human::rate(rate)),
             ),
+        )
+        // The rest of the time counts as that of congestion control.
+        .row_if(
+            "pacing_rate",
+            view.sent(|s| s.pacing_rate)
+                .filter(|_| view.reader_sets_pace())
+                .map(human::rate),
+            "the path's, for which BBR takes what the program reads",
         )
 }
 

@@ -423,6 +423,8 @@ pub(crate) const LASTING_RTTS: u32 = 4;
 pub(crate) const LASTING_TIMES: u32 = 4;
 /// Share of samples in which the sender has more than the path takes.
 pub(crate) const FULL_SHARE: f64 = 0.5;
+/// What is acknowledged in a shorter time is counted by too few looks and ticks of the kernel.
+pub(crate) const DENSE_TIME_MIN: Duration = Duration::from_millis(20);
 /// A rate within this share of the best that was ever delivered is the path's.
 pub(crate) const FULL_RATE: f64 = 0.8;
 /// A window that grew by this share from one half of a watch to the other shows whether more comes

@@ -3,12 +3,18 @@
 use crate::candidate::{Candidate, Name};
 use crate::experiment::Outcome;
 
+/// What a socket needs depends on how far its other end is, but a server has thousands of them,
+/// and each experiment takes as long as one may: what failed to so many ends is tried to no other.
+const ENDS_MAX: usize = 3;
+
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// Those that failed, and those that are kept for more than single connections.
     names: Vec<Name>,
     /// Kinds of which one was tried without an answer.
     undecided: Vec<Name>,
+    /// The kind of each one that failed, wherever its other ends are.
+    failed: Vec<Name>,
 }
 
 impl Done {
@@ -32,6 +38,11 @@ impl Done {
             true => self.names.extend(kinds),
             false => self.undecided.extend(kinds),
         }
+        let kind = candidate.name_of_kind();
+        self.failed.push(kind.clone());
+        if self.failed.iter().filter(|failed| **failed == kind).count() >= ENDS_MAX {
+            self.names.push(kind);
+        }
     }
 }
 
@@ -43,7 +54,7 @@ mod tests {
     use doctor::Objective;
 
     use super::*;
-    use crate::candidate::tests::candidate;
+    use crate::candidate::tests::{candidate, sndbuf_to};
     use crate::experiment::Experiment;
 
     fn raised(most: u64) -> Candidate {
@@ -69,6 +80,19 @@ mod tests {
             done.leave(&raised(2 << 20), Some(&outcome));
             assert!(!is_left(&done, 3 << 20), "a third: {outcome:?}");
         }
+    }
+
+    #[test]
+    fn what_failed_to_three_ends_is_tried_to_no_other() {
+        let experiment = Experiment::alternating(Objective::Goodput);
+        let nothing = experiment.given_up("");
+        let mut done = Done::default();
+        let to = |end: u8| sndbuf_to(&[end], 1 << (20 + end));
+        for end in 2..5 {
+            assert!(to(end).is_left((&[], done.names()), true), "{end}");
+            done.leave(&to(end), Some(&nothing));
+        }
+        assert!(!to(5).is_left((&[], done.names()), true));
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl Search<'_> {
             let pair = read(self.seen).filter(|_| !values.is_empty());
             pair.map_or(0.0, |seen| ((mean - seen) / seen / unit).powi(2))
         };
-        off(&|s| s.srtt, LATE_UNIT) + off(&|s| Some(s.train?.bps), DENSE_UNIT)
+        off(&|s| s.srtt_high, LATE_UNIT) + off(&|s| Some(s.train?.bps), DENSE_UNIT)
     }
 
     /// The share of its buffer with which the program of `draft` carries what was seen, and the

@@ -424,12 +424,12 @@ fn a_look_with_losses_is_one_of_many() {
     let runs: Vec<Observables> = (0..10)
         .map(|n| with(0.01, 0.9 + f64::from(n) / 10.0))
         .collect();
-    let check = |lost_share, share| SelfCheck::of(&with(lost_share, share), &runs);
+    let check = |lost_share, share| SelfCheck::of(&with(lost_share, share), &runs, false);
     assert!(check(0.01, 0.95).holds());
     assert_eq!(check(0.01, 0.95).residual("goodput"), 0.0);
     assert!(!check(0.0, 0.95).holds(), "nothing was lost");
     assert!(!check(0.01, 0.5).holds(), "none of them is like it");
-    assert!(!SelfCheck::of(&with(0.01, 0.95), &runs[5..]).holds());
+    assert!(!SelfCheck::of(&with(0.01, 0.95), &runs[5..], false).holds());
 }
 
 /// Without the stall, messages cross a path of 3 us a hundred thousand times a second: what is
@@ -462,7 +462,7 @@ fn a_twin_has_to_have_the_metric_that_it_predicts() {
     let mut seen = Observables::of(&look_at("rcvbuf"), place(&look_at("rcvbuf"))).expect("seen");
     seen.measure.transfer_us = Some(867_000);
     let mut twin = seen.clone();
-    let check = SelfCheck::of(&seen, core::slice::from_ref(&twin));
+    let check = SelfCheck::of(&seen, core::slice::from_ref(&twin), false);
     assert!(check.holds());
     twin.measure.transfer_us = Some(559_000);
     let of = |objective| check.with_metric(objective, (&seen, core::slice::from_ref(&twin)));

@@ -156,6 +156,34 @@ fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
 }
 
 /// A connection for each exchange.
+/// Payload of the operations that are in flight at once, the way that has more, in bytes; `None`
+/// where a program does not wait for one before it begins the next.
+pub(super) fn bytes_at_once(workload: &Workload) -> Option<f64> {
+    let bytes = match workload {
+        Workload::RequestResponse {
+            request,
+            response,
+            flows,
+            amount: _,
+        } => request.0.max(response.0) * u64::from(*flows),
+        Workload::WriteWriteRead {
+            writes,
+            write_size,
+            pieces,
+            reply,
+            ..
+        } => {
+            let written = match pieces.as_slice() {
+                [] => write_size.0 * u64::from(*writes),
+                pieces => pieces.iter().map(|piece| piece.0).sum(),
+            };
+            written.max(reply.0)
+        }
+        _ => return None,
+    };
+    Some(bytes as f64)
+}
+
 fn short_connections(seen: &Observables) -> Result<Workload, NoPrediction> {
     // Of long transfers the look has a part of the first one and of the last one.
     let parts = seen.long_transfer().unwrap_or(0.0);

@@ -343,13 +343,12 @@ fn finish(
         lasting,
     } = document;
     let row = last.as_ref().or(first.as_ref());
-    let why = row.and_then(screen::why_out_of_reach);
     let told = output
         .line(screen::ending(
             fitting,
             path.as_ref(),
             (own_connection.as_ref(), lasting.as_ref()),
-            why.as_deref(),
+            row,
         ))
         .and_then(|()| match output.is_json() {
             true => output.report("fit", document, String::new),

@@ -52,6 +52,9 @@ impl Wider {
 pub(crate) struct Lasting {
     /// Settings of single connections, as `run --set` takes them.
     ends_with_connection: Vec<String>,
+    /// Number of these connections.
+    #[serde(skip)]
+    connections: usize,
     /// For the program's later connections, one of these.
     commands: Vec<Command>,
 }
@@ -76,14 +79,19 @@ impl Lasting {
             .filter(|tried| !covered(tried))
             .collect();
         let mut settings: Vec<String> = Vec::new();
+        let mut sockets: Vec<&str> = Vec::new();
         for change in passing.iter().flat_map(|tried| &tried.changes) {
             // What was closed meanwhile has no value any more.
             let to = bare(&change.knob, &change.to);
             let setting = format!("{}={to}", change.knob);
-            if find_knob(&change.knob).is_ok_and(|knob| knob.parse(&to).is_ok())
-                && !settings.contains(&setting)
-            {
+            if !find_knob(&change.knob).is_ok_and(|knob| knob.parse(&to).is_ok()) {
+                continue;
+            }
+            if !settings.contains(&setting) {
                 settings.push(setting);
+            }
+            if !sockets.contains(&change.target.as_str()) {
+                sockets.push(&change.target);
             }
         }
         if settings.is_empty() {
@@ -112,16 +120,23 @@ impl Lasting {
         });
         Some(Self {
             ends_with_connection: settings,
+            connections: sockets.len(),
             commands,
         })
     }
 
     /// In words, a line for each.
     pub(super) fn text(&self) -> String {
+        let whose = match self.connections {
+            0 | 1 => ("this connection".to_owned(), "its socket"),
+            several => (format!("these {several} connections"), "their sockets"),
+        };
         let mut text = format!(
-            "lasts     only as long as this connection: {} is set on its socket alone\nlater     to \
+            "lasts     only as long as {}: {} is set on {} alone\nlater     to \
              have it on the program's later connections{}:",
+            whose.0,
             self.ends_with_connection.join(", "),
+            whose.1,
             if self.commands.len() == 1 {
                 ""
             } else {
@@ -215,6 +230,13 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
+        let mut two = tried("congestion", "bbr", true);
+        let mut second = two.changes[0].clone();
+        second.target = "another socket".into();
+        two.changes.push(second);
+        let told = lasting(vec![two]).expect("they end");
+        let part = "only as long as these 2 connections: congestion=bbr is set on their sockets";
+        assert!(told.contains(part), "{told}");
         let one = lasting_with(vec![tried("congestion", "bbr", true)], &[]).expect("it ends");
         assert!(one.contains("later connections:\n"), "{one}");
         let of_listener = tried("congestion", "bbr", false);

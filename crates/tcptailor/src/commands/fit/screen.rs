@@ -7,7 +7,7 @@ use doctor::{Objective, Side};
 use lab::{EngineName, Fault, Measure, PathSpec, Trial};
 use tailor::{
     Answer, Candidate, ChangeMade, Design, Ending, Finding, FitEvent, Fitting, Forecast, Look,
-    Outcome, Tried,
+    Outcome, Tried, Undone,
 };
 
 use super::lasting::Lasting;
@@ -112,11 +112,12 @@ pub(crate) fn event(
         FitEvent::Compared(..) => return None,
         FitEvent::Tried(tried) => result(tried, is_test),
         FitEvent::Undone([]) => return None,
-        FitEvent::Undone(undone) => undone
-            .iter()
-            .map(|undone| format!("undone    {}: {}", undone.knob, undone.how))
-            .collect::<Vec<_>>()
-            .join("\n"),
+        FitEvent::Undone(undone) => {
+            let line = |undone: &Undone| format!("undone    {}: {}", undone.knob, undone.how);
+            let mut lines: Vec<String> = undone.iter().map(line).collect();
+            lines.dedup();
+            lines.join("\n")
+        }
     })
 }
 
@@ -180,8 +181,13 @@ fn trying(finding: &Finding, candidate: &Candidate, design: Design) -> String {
     if let Some(target) = targets.first() {
         text.push_str(&format!("{INDENT}{target}\n"));
     }
-    if candidate.scope == Scope::Socket && targets.len() > 1 {
-        let others = human::count(targets.len() as u64 - 1, "other socket");
+    let kind = match candidate.scope {
+        Scope::Socket => Some("other socket"),
+        Scope::Route => Some("other route"),
+        _ => None,
+    };
+    if let Some(kind) = kind.filter(|_| targets.len() > 1) {
+        let others = human::count(targets.len() as u64 - 1, kind);
         text.push_str(&format!("{INDENT}and {others}\n"));
     }
     if !candidate.risk.is_empty() {
@@ -335,7 +341,7 @@ pub(crate) fn ending(
     fitting: &Fitting,
     path: Option<&PathReport>,
     (own, lasting): (Option<&OwnConnection>, Option<&Lasting>),
-    why_out_of_reach: Option<&str>,
+    row: Option<&FlowRow>,
 ) -> String {
     let bold = output::Paint::BOLD;
     let mut text = String::from("\n");
@@ -344,11 +350,14 @@ pub(crate) fn ending(
         text.push('\n');
     }
     let [headline, rest] = ended(fitting.ending, own.is_some());
-    let reason =
-        |ending, rest: &str| match why_out_of_reach.filter(|_| ending == Ending::OutOfReach) {
-            Some(why) => format!(": {why}"),
-            None => rest.to_owned(),
+    let reason = |ending, rest: &str| {
+        let why = match ending {
+            Ending::OutOfReach => row.and_then(why_out_of_reach),
+            Ending::NoVerdict => row.and_then(why_no_verdict),
+            _ => None,
         };
+        why.map_or_else(|| rest.to_owned(), |why| format!(": {why}"))
+    };
     let rest = reason(fitting.ending, rest);
     let mut line = String::new();
     push_wrapped(&mut line, &rest, INDENT, headline.len());
@@ -377,8 +386,18 @@ pub(crate) fn ending(
     text
 }
 
+/// Why nothing is known of connections that a longer look would show no longer.
+fn why_no_verdict(row: &FlowRow) -> Option<String> {
+    let are_short = row.connections > 1 && row.verdicts.is_empty() && !row.idle;
+    are_short.then(|| {
+        "each connection ends before it can be judged alone, and together they do not show what \
+         they wait for"
+            .into()
+    })
+}
+
 /// Why the change that the diagnosis of this connection names was not tried.
-pub(super) fn why_out_of_reach(row: &FlowRow) -> Option<String> {
+fn why_out_of_reach(row: &FlowRow) -> Option<String> {
     let mut findings = row.verdicts.iter().filter(|verdict| verdict.finding);
     let change = findings.find_map(|verdict| verdict.change.as_ref())?;
     let name = format!("{} = {}", change.knob, change.to_text);
