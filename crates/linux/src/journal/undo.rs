@@ -72,7 +72,7 @@ impl fmt::Display for How {
                     "restored only to {now}, which is all the kernel allows this user"
                 )
             }
-            Self::WasBack => f.write_str("nothing to undo: the old value is in force"),
+            Self::WasBack => f.write_str("nothing to undo: it was undone before"),
             Self::PassedOn { to } => write!(
                 f,
                 "nothing to undo yet: transaction {to} has changed it since; rolling that back \
@@ -243,6 +243,9 @@ impl Situation {
                 restoring: None,
                 passed_to,
             };
+        }
+        if link.is_undone_before(&later) {
+            return Self::without_undoing(Presence::Undone);
         }
         let under = |state: &State| match later.is_empty() {
             true => state.clone(),
