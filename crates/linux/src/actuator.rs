@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use base::knob::LinuxSite;
@@ -34,7 +35,7 @@ pub struct Setting {
 /// A target whose kind fits the knob.
 #[derive(Debug)]
 enum Site {
-    Socket { pid: u32, cookie: u64, name: String },
+    Socket(SocketSite),
     Route(Destination),
     Mtu(String),
     Txqueuelen(String),
@@ -124,7 +125,7 @@ impl Setting {
             Site::Mtu(name) | Site::Txqueuelen(name) | Site::Qdisc(name) => {
                 Ok(Some(self.inside(|| link::read(name))?.index))
             }
-            Site::Socket { .. } | Site::Route(_) | Site::Sysctl(_) => Ok(None),
+            Site::Socket(_) | Site::Route(_) | Site::Sysctl(_) => Ok(None),
         }
     }
 
@@ -135,7 +136,7 @@ impl Setting {
     /// the setting, [`Error::Permission`] where it is not ours to read.
     pub fn read(&self) -> Result<State> {
         match &self.site {
-            Site::Socket { .. } => sockopt::read(self.socket()?.as_fd(), self.knob),
+            Site::Socket(_) => sockopt::read(self.socket()?.as_fd(), self.knob),
             Site::Route(destination) => self.inside(|| {
                 let route = route::find_exact(*destination)?;
                 let value = route.as_ref().and_then(|route| route.metric(self.knob));
@@ -165,7 +166,7 @@ impl Setting {
     pub fn write(&self, value: &KnobValue) -> Result<()> {
         self.knob.check_for_linux(value)?;
         match &self.site {
-            Site::Socket { .. } => sockopt::write(self.socket()?.as_fd(), self.knob, value),
+            Site::Socket(_) => sockopt::write(self.socket()?.as_fd(), self.knob, value),
             Site::Route(destination) => {
                 self.inside(|| route::set_metric(*destination, self.knob, value))
             }
@@ -195,7 +196,7 @@ impl Setting {
             _ => Err(self.foreign_state()),
         };
         match (&self.site, old) {
-            (Site::Socket { .. }, _) => sockopt::restore(self.socket()?.as_fd(), self.knob, old),
+            (Site::Socket(_), _) => sockopt::restore(self.socket()?.as_fd(), self.knob, old),
             (Site::Route(destination), State::Route { route, .. }) => self.inside(|| {
                 route::restore(route.as_ref(), route::find_exact(*destination)?.as_ref())
             }),
@@ -255,7 +256,7 @@ impl Setting {
     #[must_use]
     pub fn is_of_named_process(&self) -> bool {
         match &self.site {
-            Site::Socket { pid, cookie, name } => socket_in(*pid, *cookie, name).is_ok(),
+            Site::Socket(socket) => socket.open_in(socket.pid).is_ok(),
             _ => false,
         }
     }
@@ -278,7 +279,7 @@ impl Setting {
             Netns::Simulated(name) => format!("# on simulated {name}: {program}"),
         };
         Ok(match &self.site {
-            Site::Socket { .. } => {
+            Site::Socket(_) => {
                 format!("# no shell command sets {} of the {target}", self.knob.name)
             }
             Site::Route(destination) => self.inside(|| {
@@ -322,10 +323,10 @@ impl Setting {
     }
 
     fn socket(&self) -> Result<RemoteSocket> {
-        let Site::Socket { pid, cookie, name } = &self.site else {
-            return Err(self.foreign_state());
-        };
-        socket_of(*pid, *cookie, name)
+        match &self.site {
+            Site::Socket(socket) => socket.open(),
+            _ => Err(self.foreign_state()),
+        }
     }
 
     fn u32_of(&self, value: &KnobValue) -> Result<u32> {
@@ -375,11 +376,20 @@ impl Site {
         };
         check_names(target)?;
         Ok(match (target, linux) {
-            (Target::Socket { pid, cookie, .. }, LinuxSite::SocketOption { .. }) => Self::Socket {
+            (
+                Target::Socket {
+                    netns: _,
+                    pid,
+                    cookie,
+                    key,
+                },
+                LinuxSite::SocketOption { .. },
+            ) => Self::Socket(SocketSite {
                 pid: *pid,
                 cookie: *cookie,
+                local: key.local,
                 name: target.to_string(),
-            },
+            }),
             (Target::Route { destination, .. }, LinuxSite::RouteMetric { .. }) => {
                 Self::Route(destination.parse()?)
             }
@@ -400,54 +410,76 @@ impl Site {
     }
 }
 
-/// The socket that has this cookie: that of the process, or, where that has ended or closed it, of
-/// another one that holds it still, as a child does that inherited it. It is to be dropped soon:
-/// while it is open, the connection does not end when the program closes it.
-fn socket_of(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
-    let missing = match socket_in(pid, cookie, name) {
-        Err(error @ Error::NotFound { .. }) => error,
-        other => return other,
-    };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|other| *other != pid)
-        .find_map(|other| socket_in(other, cookie, name).ok())
-        .ok_or(missing)
+/// A socket, and where it was when it was found.
+#[derive(Debug)]
+struct SocketSite {
+    pid: u32,
+    cookie: u64,
+    local: SocketAddr,
+    name: String,
 }
 
-/// The socket that has this cookie in this process, whatever its descriptor is.
-fn socket_in(pid: u32, cookie: u64, name: &str) -> Result<RemoteSocket> {
-    let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
-    let directory = format!("/proc/{pid}/fd");
-    let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {
-        io::ErrorKind::PermissionDenied => Error::Permission {
-            what: format!("reaching the {name}"),
-            needs: "CAP_SYS_PTRACE",
-            hint: "run as root, or as the user of that process".into(),
-        },
-        _ => Error::Os {
-            op: format!("list {directory}"),
-            source,
-        },
-    })?;
-    for entry in entries.flatten() {
-        let is_socket = fs::read_link(entry.path())
-            .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
-        let number = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
-        let (true, Some(number)) = (is_socket, number) else {
-            continue;
-        };
-        match process.socket(number, cookie) {
-            // Another socket, or closed since it was listed.
-            Err(Error::NotFound { .. }) => {}
+impl SocketSite {
+    /// The socket that has this cookie: that of the process, or, where that has ended or closed it,
+    /// of another one that holds it still, as a child does that inherited it. It is to be dropped
+    /// soon: while it is open, the connection does not end when the program closes it.
+    fn open(&self) -> Result<RemoteSocket> {
+        let missing = match self.open_in(self.pid) {
+            Err(error @ Error::NotFound { .. }) => error,
             other => return other,
-        }
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|other| *other != self.pid)
+            .find_map(|other| self.open_in(other).ok())
+            .ok_or(missing)
     }
-    Err(not_there(name))
+
+    /// The socket that has this cookie in this process, whatever its descriptor is.
+    fn open_in(&self, pid: u32) -> Result<RemoteSocket> {
+        let name = &self.name;
+        let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
+        let directory = format!("/proc/{pid}/fd");
+        let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::Permission {
+                what: format!("reaching the {name}"),
+                needs: "CAP_SYS_PTRACE",
+                hint: "run as root, or as the user of that process".into(),
+            },
+            _ => Error::Os {
+                op: format!("list {directory}"),
+                source,
+            },
+        })?;
+        let mut is_subflow = false;
+        for entry in entries.flatten() {
+            let is_socket = fs::read_link(entry.path())
+                .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
+            let number = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            let (true, Some(number)) = (is_socket, number) else {
+                continue;
+            };
+            match process.socket(number, self.cookie) {
+                // Another socket, or closed since it was listed.
+                Err(Error::NotFound { .. }) => {
+                    is_subflow |= process.holds_multipath(number, self.local);
+                }
+                other => return other,
+            }
+        }
+        Err(match is_subflow {
+            true => Error::Refused {
+                what: format!("the {name}"),
+                reason: "it is a subflow of Multipath TCP, whose options only its program can set"
+                    .into(),
+            },
+            false => not_there(name),
+        })
+    }
 }
 
 /// Below an MTU of 1280, Linux takes IPv6 off an interface (RFC 8200 section 5), with addresses
@@ -533,6 +565,11 @@ fn link_name(index: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use base::FlowKey;
+    use socket2::{Domain, Protocol, Socket, Type};
+
     use super::*;
 
     #[test]
@@ -543,5 +580,36 @@ mod tests {
         check(";reboot;", "';reboot;'");
         check("$(x)'`y`", r"'$(x)'\''`y`'");
         check("", "''");
+    }
+
+    #[test]
+    fn a_subflow_of_multipath_tcp_is_said_to_be_one() {
+        let kind = Some(Protocol::from(libc::IPPROTO_MPTCP));
+        let client = match Socket::new(Domain::IPV4, Type::STREAM, kind) {
+            Ok(client) => client,
+            Err(error) => return crate::asking::skip(format!("Multipath TCP: {error}")),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let remote = listener.local_addr().expect("bound");
+        client.connect(&remote.into()).expect("a listener");
+        let local = client.local_addr().expect("connected").as_socket();
+        let key = FlowKey {
+            local: local.expect("an address of IP"),
+            remote,
+        };
+        let check = |key: FlowKey, expected: &str| {
+            let target = Target::Socket {
+                netns: Netns::Own,
+                pid: std::process::id(),
+                // That of the subflow, which no descriptor has.
+                cookie: u64::MAX,
+                key,
+            };
+            let setting = Setting::open(&target, "nodelay").expect("it fits");
+            let error = setting.read().expect_err("no such socket").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(key, "it is a subflow of Multipath TCP");
+        check(key.reversed(), "does not exist any more");
     }
 }

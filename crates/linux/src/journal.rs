@@ -531,6 +531,7 @@ impl Journal {
                 self.note(file, history, id, record);
             }
             all.push(Undone {
+                target: step.target_from_here(),
                 change: step.change,
                 how,
             });

@@ -5,6 +5,7 @@
 //! end when its owner closes it: the peer waits for a FIN. So a [`RemoteSocket`] is opened, used
 //! and dropped, never kept; an [`OwnerProcess`] can be kept, it holds no socket.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
 
@@ -97,6 +98,18 @@ impl OwnerProcess {
         Ok(cookie.ok().map(|cookie| (socket, cookie)))
     }
 
+    /// Whether descriptor `fd` is a socket of Multipath TCP with this end here: the kernel opens
+    /// its connections itself, and no process has a descriptor of one.
+    pub(crate) fn holds_multipath(&self, fd: i32, local: SocketAddr) -> bool {
+        let Ok(fd) = self.take(fd) else {
+            return false;
+        };
+        let socket = RemoteSocket { fd };
+        let plain = |end: SocketAddr| (end.ip().to_canonical(), end.port());
+        socket.protocol() == Some(libc::IPPROTO_MPTCP)
+            && socket.local().map(plain) == Some(plain(local))
+    }
+
     fn take(&self, fd: i32) -> Result<OwnedFd> {
         pidfd_getfd(&self.pidfd, fd, PidfdGetfdFlags::empty()).map_err(|errno| {
             let pid = self.pid;
@@ -171,9 +184,15 @@ impl RemoteSocket {
 
     /// Whether it is a socket of TCP or of Multipath TCP.
     fn is_tcp(&self) -> bool {
+        matches!(
+            self.protocol(),
+            Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP)
+        )
+    }
+
+    fn protocol(&self) -> Option<libc::c_int> {
         let protocol = self.number(libc::SOL_SOCKET, libc::SO_PROTOCOL);
-        let protocol = protocol.map(u32::cast_signed);
-        matches!(protocol, Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP))
+        protocol.map(u32::cast_signed)
     }
 
     pub(crate) fn is_listening(&self) -> bool {
@@ -188,9 +207,9 @@ impl RemoteSocket {
     }
 
     /// The end of it that is here; `None` where it is not one of IP.
-    pub(crate) fn local(&self) -> Option<std::net::SocketAddr> {
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
         let address = rustix::net::getsockname(&self.fd).ok()?;
-        std::net::SocketAddr::try_from(address).ok()
+        SocketAddr::try_from(address).ok()
     }
 
     fn number(&self, level: libc::c_int, name: libc::c_int) -> Option<u32> {

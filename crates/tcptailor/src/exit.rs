@@ -1,5 +1,6 @@
 //! Exit codes, and what the user reads when something failed.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -104,6 +105,16 @@ impl Problem {
     /// Something went wrong while running.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self::new(Exit::Failed, message)
+    }
+
+    /// A program that the user named cannot be started: exit codes as a shell and env(1) have them.
+    pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> Self {
+        let (code, what) = match error.kind() {
+            ErrorKind::NotFound => (127, format!("{}: no such program", program.display())),
+            _ => (126, format!("starting {}: {error}", program.display())),
+        };
+        Self::new(Exit::OfProgram(code), what)
+            .hint("Write the program after `--`, with its path or from PATH.")
     }
 
     /// A permission or a feature of the kernel is missing.

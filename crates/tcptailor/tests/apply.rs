@@ -153,6 +153,29 @@ fn a_plan_of_another_namespace_says_where_that_is() {
 }
 
 #[test]
+fn a_change_in_another_namespace_is_told_to_be_there() {
+    let Some([netns]) = asking::permitted(linux::LabNetns::create(["changed"])) else {
+        return;
+    };
+    if !netns.is_mounted() {
+        return asking::skip("the namespace has no name");
+    }
+    let user = User::new();
+    let path = user.plan(&[("net.ipv4.tcp_mtu_probing", json!(1))]);
+    let mut plan: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    plan["changes"][0]["target"] = json!({"scope": "namespace", "netns": "own"});
+    fs::write(&path, plan.to_string()).unwrap();
+    let path = path.to_str().unwrap();
+    let there = |args: &[&str]| netns.handle().run(|| user.json(args)).unwrap();
+    there(&["apply", path]);
+    let target = |status: &Value| status["transactions"][0]["changes"][0]["target"].clone();
+    assert_eq!(target(&there(&["status"])), "sysctl, this namespace");
+    let expected = format!("sysctl, namespace {}", netns.name());
+    assert_eq!(target(&user.json(&["status"])), expected);
+    assert_eq!(target(&user.json(&["rollback"])), expected);
+}
+
+#[test]
 fn a_plan_is_shown_applied_and_rolled_back() {
     let user = User::new();
     let plan = user.plan(&[("nodelay", json!(true)), ("notsent_lowat", json!(16384))]);

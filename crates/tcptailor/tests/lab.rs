@@ -474,6 +474,21 @@ fn a_path_stays_for_other_programs_and_goes_with_its_command() {
 }
 
 #[test]
+fn a_path_ends_with_the_exit_code_of_its_command() {
+    let check = |command: &[&str], code: i32, expected: &str| {
+        let Some(output) = on_kernel(run(&[&["path", "--"], command].concat())) else {
+            return;
+        };
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{command:?}: {told}");
+        assert!(told.contains(expected), "{command:?}: {told}");
+    };
+    check(&["sh", "-c", "exit 7"], 7, "forward: 0 of 0 packets");
+    check(&["sh", "-c", "kill -9 $$"], 137, "forward: 0 of 0 packets");
+    check(&["/nosuchprogram"], 127, "/nosuchprogram: no such program");
+}
+
+#[test]
 fn a_path_stays_until_it_is_stopped() {
     let mut child = lab(&["path", "--rtt", "1ms"])
         .stdout(Stdio::piped())

@@ -92,6 +92,15 @@ impl<'h> Link<'h> {
             .collect()
     }
 
+    /// Whether others have undone this change: a later one of the same setting found what this one
+    /// had found.
+    pub(super) fn is_undone_before(&self, later: &[Self]) -> bool {
+        let is_same_setting = |other: &&Self| parts(other.step) == parts(self.step);
+        let has_changed = self.now.as_ref().is_some_and(|now| !now.same_as(&self.old));
+        let mut again = later.iter().filter(is_same_setting);
+        has_changed && again.any(|other| other.old.same_as(&self.old))
+    }
+
     /// `state` with everything that the `later` changes made as it is at `present`.
     pub(super) fn under(
         &self,

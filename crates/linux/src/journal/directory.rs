@@ -52,10 +52,10 @@ pub(super) fn check(directory: &Path) -> Result<()> {
     match why_not_alone(&[real.join(SUBDIRECTORY), real.clone()], &real)? {
         None => Ok(()),
         Some(why) => Err(Error::Refused {
-            what: format!("a journal in {}", directory.display()),
+            what: format!("no journal can be kept in {}", directory.display()),
             reason: format!(
-                "{why}, and could have settings changed by it; `chmod go-w` or `chown` it, or set \
-                 TCPTAILOR_STATE to a directory of your own"
+                "{why}, so that others could have settings changed by it; `chmod go-w` or `chown` \
+                 it, or set TCPTAILOR_STATE to a directory of your own"
             ),
         }),
     }
@@ -79,10 +79,10 @@ fn why_not_alone(own: &[PathBuf], path: &Path) -> Result<Option<String>> {
         let is_shared = is_above && meta.mode() & STICKY != 0;
         if meta.mode() & GROUP_OR_OTHERS_WRITE != 0 && !is_shared {
             let who = match meta.mode() & 0o002 {
-                0 => format!("group {} may write to", meta.gid()),
-                _ => "is world-writable".into(),
+                0 => format!("group {}", meta.gid()),
+                _ => "every user".into(),
             };
-            return Ok(Some(format!("{who} {}", path.display())));
+            return Ok(Some(format!("{who} may write to {}", path.display())));
         }
     }
     Ok(None)
@@ -146,15 +146,15 @@ mod tests {
             fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
         };
         check("own", &|_| (), "ok");
-        check("open", &|d| mode(d, 0o777), "is world-writable");
-        check("sticky", &|d| mode(d, 0o1777), "is world-writable");
+        check("open", &|d| mode(d, 0o777), "every user may write to");
+        check("sticky", &|d| mode(d, 0o1777), "every user may write to");
         check("group", &|d| mode(d, 0o770), "may write to");
         let below = |d: &Path| mode(&d.join(SUBDIRECTORY), 0o770);
         check("group-below", &below, "group-below/txn");
         // Directories above count as well, unless no other user can rename what is there.
         let open_above = |d: &Path| mode(d.parent().unwrap(), 0o770);
         fs::create_dir(parent.path().join("above")).unwrap();
-        check("above/it", &open_above, "above, and could");
+        check("above/it", &open_above, "above, so that");
         fs::create_dir(parent.path().join("shared")).unwrap();
         let shared_above = |d: &Path| mode(d.parent().unwrap(), 0o1777);
         check("shared/it", &shared_above, "ok");

@@ -47,6 +47,14 @@ pub struct Step {
     pub passed_to: Option<StepId>,
 }
 
+impl Step {
+    /// What was changed, with the namespace as this process calls it.
+    #[must_use]
+    pub fn target_from_here(&self) -> String {
+        self.place.named_from_here(&self.change.target)
+    }
+}
+
 /// How long unconfirmed changes are in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Lease {

@@ -2,10 +2,9 @@
 //! namespaces. Cookies are not, nor are numbers of interfaces before they have gone round. A socket
 //! is known by its own cookie, whichever process holds it now.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
 
-use base::Target;
+use base::{Netns, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::actuator::Setting;
@@ -59,25 +58,39 @@ impl TargetIdentity {
     }
 
     /// The namespace itself, wherever it can be reached now: by the name in the target, or, where
-    /// that leads elsewhere, as a namespace of another name or of any process.
+    /// that leads elsewhere, as a namespace of another name or of any process. It bears the name by
+    /// which it was reached.
     pub(super) fn netns(&self, target: &Target) -> Option<NetnsHandle> {
         let is_it = |handle: &NetnsHandle| self.is_namespace(handle);
         let by_name = NetnsHandle::open(target.netns()).ok().filter(is_it);
         by_name.or_else(|| {
-            let processes = entries(Path::new("/proc")).map(|process| process.join("ns/net"));
-            entries(Path::new(NAMED_DIR))
-                .chain(processes)
-                .filter_map(|path| File::open(path).ok())
-                .map(|file| NetnsHandle::from_file(target.netns().clone(), file))
+            let named = entries(NAMED_DIR).map(Netns::Named);
+            let processes = entries("/proc").filter_map(|name| name.parse().ok());
+            named
+                .chain(processes.map(Netns::OfProcess))
+                .filter_map(|name| NetnsHandle::open(&name).ok())
                 .find(is_it)
         })
     }
+
+    /// The target as this process calls it. That of a journal was named where the change was made:
+    /// its `this namespace` may be another one here.
+    pub(super) fn named_from_here(&self, target: &Target) -> String {
+        let own = Netns::Own;
+        if *target.netns() != own
+            || NetnsHandle::open(&own).is_ok_and(|own| self.is_namespace(&own))
+        {
+            return target.to_string();
+        }
+        let name = match self.netns(target) {
+            Some(netns) => netns.name().to_string(),
+            None => "a namespace that is gone".into(),
+        };
+        target.to_string().replace(&own.to_string(), &name)
+    }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
+fn entries(directory: &str) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
 }

@@ -179,6 +179,28 @@ fn a_refused_change_undoes_those_before_it() {
 }
 
 #[test]
+fn what_was_undone_by_another_and_made_anew_belongs_to_the_newer() {
+    let fixture = Fixture::new();
+    let journal = fixture.journal();
+    for reason in ["first", "second"] {
+        fixture.client.set_nodelay(false).unwrap();
+        let mut transaction = journal.begin(reason).unwrap();
+        transaction.apply(&fixture.change("nodelay", "on")).unwrap();
+        transaction.keep().unwrap();
+    }
+    let history = journal.history().unwrap();
+    let presences = history.entries.iter().flat_map(|entry| &entry.steps);
+    let presences: Vec<String> = presences
+        .map(|step| history.presence(step).to_string())
+        .collect();
+    assert_eq!(presences, ["undone", "in force"]);
+    journal.roll_back(1).unwrap();
+    assert_eq!(fixture.state("nodelay"), "on");
+    journal.roll_back(2).unwrap();
+    assert_eq!(fixture.state("nodelay"), "off");
+}
+
+#[test]
 fn what_somebody_else_changed_since_is_left_alone() {
     let fixture = Fixture::new();
     let journal = fixture.journal();

@@ -17,6 +17,8 @@ use crate::state::State;
 pub struct Undone {
     /// The change.
     pub change: Change,
+    /// What was changed, with the namespace as this process calls it.
+    pub target: String,
     /// Result of the rollback.
     pub how: How,
 }
@@ -45,6 +47,8 @@ pub enum How {
     LeftAlone {
         /// Present state.
         present: State,
+        /// Whether the value is still the one that was set, and the rest of the route or queue not.
+        beside: bool,
     },
     /// The target is gone, and the change with it.
     Gone {
@@ -68,13 +72,16 @@ impl fmt::Display for How {
                     "restored only to {now}, which is all the kernel allows this user"
                 )
             }
-            Self::WasBack => f.write_str("nothing to undo: the old value is in force"),
+            Self::WasBack => f.write_str("nothing to undo: it was undone before"),
             Self::PassedOn { to } => write!(
                 f,
                 "nothing to undo yet: transaction {to} has changed it since; rolling that back \
                  restores the value from before both"
             ),
-            Self::LeftAlone { present } => {
+            Self::LeftAlone { beside: true, .. } => f.write_str(
+                "left alone: the rest of it has been changed since; set it back with `ip` or `tc`",
+            ),
+            Self::LeftAlone { present, .. } => {
                 write!(f, "left alone: it has been set to {present} since")
             }
             Self::Gone { why } => write!(f, "nothing left to undo: {why}"),
@@ -115,6 +122,8 @@ pub enum Presence {
     Changed {
         /// Present state.
         present: State,
+        /// Whether the value is still the one that was set, and the rest of the route or queue not.
+        beside: bool,
     },
     /// The target is gone.
     Gone {
@@ -134,7 +143,10 @@ impl fmt::Display for Presence {
             Self::InForce => f.write_str("in force"),
             Self::Undone => f.write_str("undone"),
             Self::Superseded { by } => write!(f, "changed since by transaction {by}"),
-            Self::Changed { present } => write!(f, "changed since to {present}"),
+            Self::Changed { beside: true, .. } => {
+                f.write_str("in force, and the rest of it was changed since")
+            }
+            Self::Changed { present, .. } => write!(f, "changed since to {present}"),
             Self::Gone { why } => write!(f, "gone: {why}"),
             Self::Unknown { error } => write!(f, "unknown: {error}"),
         }
@@ -161,7 +173,7 @@ pub(super) fn undo(history: &History, step: &Step, can_record: bool) -> (How, Op
         },
         Presence::Undone => How::WasBack,
         Presence::Superseded { by } => How::PassedOn { to: by },
-        Presence::Changed { present } => How::LeftAlone { present },
+        Presence::Changed { present, beside } => How::LeftAlone { present, beside },
         Presence::Gone { why } => How::Gone { why },
         Presence::Unknown { error } => How::Failed { error },
     };
@@ -232,6 +244,9 @@ impl Situation {
                 passed_to,
             };
         }
+        if link.is_undone_before(&later) {
+            return Self::without_undoing(Presence::Undone);
+        }
         let under = |state: &State| match later.is_empty() {
             true => state.clone(),
             false => link.under(state, &later, &covered, &present),
@@ -251,7 +266,10 @@ impl Situation {
                 passed_to,
             };
         }
-        Self::without_undoing(Presence::Changed { present })
+        let value = present.value();
+        let has_rest = matches!(present, State::Route { .. } | State::Qdisc { .. });
+        let beside = has_rest && value.is_some() && now.is_some_and(|now| now.value() == value);
+        Self::without_undoing(Presence::Changed { present, beside })
     }
 }
 

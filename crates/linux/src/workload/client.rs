@@ -173,7 +173,8 @@ impl<'r> Client<'r> {
     ) {
         let outcome = self.converse(flow, partner, index, reconnect);
         if let (Err(error), false) = (outcome, self.session.is_stopping()) {
-            self.session.fail(flow_error(self.remote.address, error));
+            self.session
+                .fail(flow_error(Some(self.remote.address), error));
         }
         drop(ticket);
     }
@@ -276,7 +277,7 @@ fn greet(mut stream: &TcpStream, token: Token, remote: &Remote) -> Result<()> {
             remote.address,
             base::format_duration(remote.timeout)
         )),
-        _ => flow_error(remote.address, error),
+        _ => flow_error(Some(remote.address), error),
     };
     stream
         .set_read_timeout(Some(remote.timeout))

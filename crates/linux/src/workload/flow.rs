@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 
 use super::measure::Meter;
 use super::session::Session;
-use super::socket::{SocketSpec, set_quickack};
+use super::socket::{SocketSpec, flow_error, set_quickack};
 use crate::clock::Clock;
+use crate::error::Error;
 
 /// Most bytes per read and, for payload without a size of its own, per write; as iperf3 does.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
@@ -28,6 +29,8 @@ const PAGE_BYTES: usize = 4096;
 pub(crate) struct Flow<'s> {
     pub(crate) session: &'s Session,
     pub(crate) stream: Arc<TcpStream>,
+    /// Its remote end, asked for at the beginning: a connection that was reset has none any more.
+    remote: Option<SocketAddr>,
     meter: Arc<Meter>,
     quickack: Option<bool>,
     amount: Amount,
@@ -79,11 +82,13 @@ impl<'s> Flow<'s> {
         amount: Amount,
         stream: TcpStream,
     ) -> Self {
+        let remote = stream.peer_addr().ok();
         let stream = Arc::new(stream);
         session.watch_stream(&stream);
         Self {
             session,
             stream,
+            remote,
             meter: session.meter(),
             quickack: sockets.quickack(),
             amount,
@@ -112,8 +117,14 @@ impl<'s> Flow<'s> {
     /// Goes on with another connection.
     pub(crate) fn adopt(&mut self, stream: TcpStream) {
         self.session.on_closing(&self.stream);
+        self.remote = stream.peer_addr().ok();
         self.stream = Arc::new(stream);
         self.session.watch_stream(&self.stream);
+    }
+
+    /// Meaning of a failed read or write on it.
+    pub(crate) fn error(&self, source: io::Error) -> Error {
+        flow_error(self.remote, source)
     }
 
     /// Whether there is another operation to do.

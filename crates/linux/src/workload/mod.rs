@@ -19,7 +19,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use base::{Bytes, Instant};
@@ -279,11 +279,4 @@ fn check_sizes(workload: &Workload) -> Result<(), String> {
             size("write size", write_size, piece_max)
         }
     }
-}
-
-/// The remote end of a stream, for messages.
-fn peer_of(stream: &TcpStream) -> SocketAddr {
-    stream
-        .peer_addr()
-        .unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
 }

@@ -16,7 +16,7 @@ use super::measure::{Interval, Summary};
 use super::session::{Session, start};
 use super::socket::{congestion_of, flow_error, read_exact_by};
 use super::{
-    RunSpec, SERVER_SENDS, bulk, bursts, connections, peer_of, quotes, reconnects, records, request,
+    RunSpec, SERVER_SENDS, bulk, bursts, connections, quotes, reconnects, records, request,
 };
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -289,7 +289,7 @@ impl<'r> Server<'r> {
 
     fn report(&self, flow: &Flow<'_>, outcome: io::Result<()>) {
         if let (Err(error), false) = (outcome, self.repeat || self.session.is_over()) {
-            self.session.fail(flow_error(peer_of(&flow.stream), error));
+            self.session.fail(flow.error(error));
         }
     }
 
@@ -383,7 +383,8 @@ impl<'r> Server<'r> {
 
     /// Answers the token, and lets reads take as long as they need from here on.
     fn greet(&self, mut stream: &TcpStream) -> Result<()> {
-        let failed = |error| flow_error(peer_of(stream), error);
+        let remote = stream.peer_addr().ok();
+        let failed = |error| flow_error(remote, error);
         stream.set_read_timeout(None).map_err(failed)?;
         if reconnects(&self.spec.workload) {
             // An answer would be one more packet in each operation.

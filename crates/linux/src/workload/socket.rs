@@ -185,9 +185,11 @@ pub(crate) fn congestion_of(socket: &impl AsFd) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Meaning of a failed read or write on a connection.
-pub(crate) fn flow_error(remote: SocketAddr, source: io::Error) -> Error {
+/// Meaning of a failed read or write on a connection. Its remote end is to be asked for earlier:
+/// the kernel tells none of a connection that was reset.
+pub(crate) fn flow_error(remote: Option<SocketAddr>, source: io::Error) -> Error {
     use io::ErrorKind as Kind;
+    let remote = remote.map_or_else(|| "the other end".into(), |remote| remote.to_string());
     let source = match source.downcast::<Error>() {
         Ok(error) => return error,
         Err(source) => source,

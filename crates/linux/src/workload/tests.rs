@@ -367,6 +367,24 @@ fn a_server_that_closes_early_is_an_error() {
 }
 
 #[test]
+fn a_client_that_was_reset_is_named() {
+    let listener = TcpListener::bind(local()).expect("binds");
+    let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+    let (accepted, client_address) = listener.accept().expect("a connection");
+    let session = Session::new();
+    let amount = Amount::Operations(1);
+    let flow = flow::Flow::new(&session, &SocketSpec::default(), amount, accepted);
+    socket2::SockRef::from(&client)
+        .set_linger(Some(Duration::ZERO))
+        .expect("it can be set");
+    drop(client);
+    let failed = std::io::Read::read(&mut &*flow.stream, &mut [0]).expect_err("a reset");
+    let error = flow.error(failed).to_string();
+    let expected = format!("{client_address} closed the connection in the middle of the test");
+    assert_eq!(error, expected);
+}
+
+#[test]
 fn a_server_outlives_its_clients_and_stops_on_command() {
     let spec = spec(Workload::RequestResponse {
         request: Bytes(10),

@@ -149,6 +149,32 @@ fn routes_of_every_shape_come_back_as_they_were() {
     }
 }
 
+#[test]
+fn a_route_whose_rest_another_changed_is_left_alone() {
+    let Some(holder) = Holder::start() else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut transaction = journal.begin("a route").unwrap();
+    let change = Change {
+        target: Target::Route {
+            netns: Netns::OfProcess(holder.pid()),
+            destination: "10.53.0.0/16".into(),
+        },
+        knob: "route.quickack".into(),
+        to: KnobValue::Flag(true),
+    };
+    transaction.apply(&change).unwrap();
+    holder.run("ip route change 10.53.0.0/16 via 10.99.1.2 metric 10 quickack 1 initcwnd 33");
+    let undone = transaction.roll_back();
+    let told: Vec<String> = undone.iter().map(|one| one.how.to_string()).collect();
+    let expected =
+        "left alone: the rest of it has been changed since; set it back with `ip` or `tc`";
+    assert_eq!(told, [expected]);
+    assert!(holder.snapshot().contains("initcwnd 33"));
+}
+
 /// The timeout of a connection of the holder's namespace to `address`.
 fn timeout_towards(holder: &Holder, address: &str) -> Duration {
     let exchange = || {

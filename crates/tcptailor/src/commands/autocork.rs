@@ -48,14 +48,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         command.env(autocork::MAX_VARIABLE, writes.to_string());
     }
     // It returns only where the program cannot be started.
-    let error = command.exec();
-    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-    // As a shell, env(1) and `tcptailor run` have it.
-    let (code, what) = match is_missing {
-        true => (127, format!("{}: no such program", program.display())),
-        false => (126, format!("starting {}: {error}", program.display())),
-    };
-    Err(Problem::new(Exit::OfProgram(code), what)
-        .hint("Write the program after `--`, with its path or from PATH.")
-        .into())
+    Err(Problem::not_started(program, &command.exec()).into())
 }

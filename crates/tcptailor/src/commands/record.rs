@@ -143,10 +143,11 @@ pub(crate) fn save(recording: &Recording, netns: &base::Netns, path: &Path) -> a
 /// Writes it as it is kept; how many bytes that are.
 fn pack(recording: &Recording, netns: &base::Netns, to: &File) -> anyhow::Result<u64> {
     let counted = Counted { to, bytes: 0 };
-    let mut packed = GzEncoder::new(BufWriter::new(counted), Compression::best());
+    // Lines are written in small parts, and the encoder takes long for each call.
+    let mut packed = BufWriter::new(GzEncoder::new(counted, Compression::best()));
     file::write(recording, netns, &mut packed)?;
-    let counted = packed.finish()?.into_inner();
-    Ok(counted.map_err(|error| error.into_error())?.bytes)
+    let packed = packed.into_inner().map_err(|error| error.into_error())?;
+    Ok(packed.finish()?.bytes)
 }
 
 /// How much was written: a pipe does not say.

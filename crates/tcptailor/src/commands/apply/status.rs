@@ -122,7 +122,7 @@ fn transaction_row(history: &History, entry: &Entry) -> TransactionRow {
             .iter()
             .map(|step| StepRow {
                 knob: step.change.knob.clone(),
-                target: step.change.target.to_string(),
+                target: step.target_from_here(),
                 from: step.old.to_string(),
                 to: match &step.now {
                     Some(now) => now.to_string(),

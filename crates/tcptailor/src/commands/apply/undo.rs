@@ -277,7 +277,7 @@ fn undone_row(recovered: Recovered) -> UndoneTransaction {
             .into_iter()
             .map(|undone| UndoneRow {
                 knob: undone.change.knob.clone(),
-                target: undone.change.target.to_string(),
+                target: undone.target,
                 result: undone.how.name(),
                 text: undone.how.to_string(),
             })

@@ -85,14 +85,20 @@ pub(crate) type VerdictRow = tailor::VerdictRow<true>;
 /// A change, with where to make it if that is known and reachable.
 pub(crate) type ChangeRow = tailor::ChangeRow<true>;
 
-/// Privilege that this process lacks for a change on this machine.
-pub(super) fn lacking(change: &ChangeRow) -> Option<&'static str> {
+/// What the options of a subflow of Multipath TCP need: the kernel made its socket, and no process
+/// has a descriptor of it.
+pub(super) const ITS_PROGRAM: &str =
+    "its program, which alone can set options of a Multipath TCP connection";
+
+/// What this process lacks for a change on this machine.
+pub(super) fn lacking(change: &ChangeRow, upper: Option<&str>) -> Option<&'static str> {
     let is_simulated = |netns: &Netns| matches!(netns, Netns::Simulated(_));
     match &change.target {
         // Whose socket it is was not to be seen.
         None if change.side == Side::Local && change.scope == Scope::Socket => {
             Some("root, to find its program")
         }
+        Some(Target::Socket { .. }) if upper == Some("mptcp") => Some(ITS_PROGRAM),
         None | Some(Target::Socket { .. }) => None,
         Some(
             Target::Route { netns, .. }

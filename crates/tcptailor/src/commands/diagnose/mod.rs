@@ -279,7 +279,12 @@ fn needs_root(document: &Document) -> bool {
     let verdicts = document.flows.iter().flat_map(|flow| &flow.verdicts);
     let sure = verdicts.filter(|verdict| verdict.finding && verdict.act);
     let mut changes = sure.flat_map(|verdict| verdict.change.iter().chain(&verdict.alternatives));
-    changes.any(|change| change.takes_effect == Live::Now && change.requires.is_some())
+    changes.any(|change| {
+        change.takes_effect == Live::Now
+            && change
+                .requires
+                .is_some_and(|what| what != document::ITS_PROGRAM)
+    })
 }
 
 /// A word as a shell reads it back.

@@ -109,8 +109,9 @@ pub(crate) fn row(observed: &Observed<'_>, answered: &Answered<'_, '_>) -> FlowR
 
 /// The row with what this process lacks to make each change.
 fn with_requirements(mut row: FlowRow) -> FlowRow {
+    let upper = row.upper.clone();
     for change in row.changes_mut() {
-        change.requires = document::lacking(change);
+        change.requires = document::lacking(change, upper.as_deref());
     }
     row
 }

@@ -2,6 +2,7 @@
 //! between them. It starts nothing at the ends itself.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
@@ -50,7 +51,9 @@ Examples:
   ip netns exec tcptailor-4127-9000-0-a iperf3 -c 10.77.0.2
 
 COMMAND finds the path in CLIENT_NETNS, SERVER_NETNS, CLIENT_ADDRESS and SERVER_ADDRESS. With
---json the second line, at the end, has the links and the caveats.")]
+--json the second line, at the end, has the links and the caveats.
+
+Exit codes: that of COMMAND; 126 or 127 if it cannot be run or found.")]
 pub(crate) struct Args {
     /// Rate of both directions; no limit by default.
     #[arg(long, value_name = "RATE")]
@@ -235,18 +238,18 @@ fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyho
         .env("CLIENT_ADDRESS", &path.client.address)
         .env("SERVER_ADDRESS", &path.server.address)
         .spawn()
-        .map_err(|error| {
-            Problem::failed(format!("starting {}: {error}", program.display()))
-                .hint("Write the program after `--`, with its path or from PATH.")
-        })?;
+        .map_err(|error| Problem::not_started(program, &error))?;
     let status = wait_for(&mut child).context("waiting for the command")?;
     if interrupt::stopped() {
         return Ok(Exit::Interrupted);
     }
-    if status.success() {
-        return Ok(Exit::Done);
-    }
-    Err(Problem::failed(format!("{} ended with {status}", program.display())).into())
+    // As a shell shows it: 128 and the number of the signal.
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    Ok(Exit::OfProgram(
+        u8::try_from(code & 0xff).unwrap_or(u8::MAX),
+    ))
 }
 
 /// After Ctrl-C, which a terminal sends to the command too, it has a while to end.

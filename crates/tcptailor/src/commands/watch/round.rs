@@ -174,6 +174,18 @@ impl ServiceRound {
     }
 }
 
+/// Whether a connection is one with this endpoint of ours, seen at its end or, where the client is
+/// on this host too, at the client's.
+fn is_of_endpoint(endpoint: SocketAddr, key: FlowKey) -> bool {
+    let FlowKey { local, remote } = key;
+    let is_any = endpoint.ip().is_unspecified();
+    let is_it = |end: SocketAddr, is_here: bool| {
+        end.port() == endpoint.port() && (end.ip() == endpoint.ip() || is_any && is_here)
+    };
+    // Linux takes the address of the destination as that of the source where both are its own.
+    is_it(local, true) || is_it(remote, remote.ip() == local.ip())
+}
+
 /// Counts a finding that this many connections have for this share of the time. Where it was seen
 /// is asked for where it took more of the time than elsewhere: that may ask the kernel.
 fn note(
@@ -402,8 +414,9 @@ impl Sampler {
         round.unseen_processes = round.unseen_processes.max(recording.unseen_processes);
         let programs = Programs::of(recording);
         let observed = Observed::new(recording, &place.netns);
+        let endpoint = self.endpoint_in(&place.netns);
         observed.each_answer(
-            |track| self.is_wanted(track),
+            |track| self.is_wanted(endpoint, track),
             |answered| {
                 let mut row = seen::row(&observed, &answered);
                 row.container.clone_from(&place.container);
@@ -434,12 +447,17 @@ impl Sampler {
         self.count_host(recording, &place.netns, round, carried);
     }
 
-    fn is_wanted(&self, track: &Track) -> bool {
-        let local = track.key.local;
-        let is_any = self.endpoint.ip().is_unspecified();
-        let is_own =
-            local.port() == self.endpoint.port() && (is_any || local.ip() == self.endpoint.ip());
+    fn is_wanted(&self, endpoint: Option<SocketAddr>, track: &Track) -> bool {
+        let is_own = endpoint.is_some_and(|endpoint| is_of_endpoint(endpoint, track.key));
         !is_own && seen::selects(&self.filter, track)
+    }
+
+    /// The endpoint, where this is the namespace that it is in: in others its address is another.
+    fn endpoint_in(&self, netns: &Netns) -> Option<SocketAddr> {
+        let inode = |netns| NetnsHandle::open(netns).and_then(|handle| handle.inode());
+        let is_here = *netns == Netns::Own
+            || matches!((inode(netns), inode(&Netns::Own)), (Ok(one), Ok(own)) if one == own);
+        is_here.then_some(self.endpoint)
     }
 
     /// Adds what each connection carried since the last round, also between the rounds.
@@ -453,6 +471,7 @@ impl Sampler {
     ) {
         // One that is new since a round in which none was left out began after it.
         let is_complete = self.hosts.contains_key(netns) && !self.incomplete.contains(netns);
+        let endpoint = self.endpoint_in(netns);
         for track in &recording.flows {
             let (Some(first), Some(last)) = (track.samples.first(), track.samples.last()) else {
                 continue;
@@ -463,7 +482,7 @@ impl Sampler {
             if !track.ended {
                 carried.traffic.insert(key, now);
             }
-            if !self.is_wanted(track) {
+            if !self.is_wanted(endpoint, track) {
                 continue;
             }
             let before = match self.traffic.get(&key) {
@@ -662,6 +681,28 @@ mod tests {
             limit: 8,
         };
         assert_eq!(listeners["a"], expected);
+    }
+
+    #[test]
+    fn connections_with_the_own_endpoint_are_left_out() {
+        let check = |endpoint: &str, local: &str, remote: &str, expected: bool| {
+            let parsed = |text: &str| text.parse::<SocketAddr>().expect("an address");
+            let key = FlowKey {
+                local: parsed(local),
+                remote: parsed(remote),
+            };
+            let found = is_of_endpoint(parsed(endpoint), key);
+            assert_eq!(found, expected, "{endpoint}: {local} {remote}");
+        };
+        let (server, client) = ("127.0.0.1:9917", "127.0.0.1:50000");
+        check(server, server, client, true);
+        check(server, client, server, true);
+        check(server, client, "127.0.0.1:9918", false);
+        check("0.0.0.0:9917", "10.0.0.1:9917", "10.0.0.2:50000", true);
+        check("0.0.0.0:9917", "10.0.0.1:50000", "10.0.0.1:9917", true);
+        // Of another host, by a Prometheus of this one.
+        check("0.0.0.0:9917", "10.0.0.1:50000", "10.0.0.2:9917", false);
+        check("10.0.0.1:9917", "10.0.0.1:50000", "10.0.0.2:9917", false);
     }
 
     /// Counts a connection that has sent this many bytes; what was added to its service.
