@@ -38,8 +38,10 @@ use crate::subject::Look;
 const SEEDS: [u64; 3] = [21, 22, 23];
 /// Seeds for paths with random loss.
 const SEEDS_LOSSY: [u64; 10] = [21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
-/// A connection is warmed up no longer than this.
+/// A connection is warmed up no longer than this, or than so many round trips, in which a window
+/// grows to what it may be.
 const WARM_UP_MAX: Duration = Duration::from_secs(6);
+const WARM_UP_RTTS_MAX: f64 = 20.0;
 const WARM_UP_MIN: Duration = Duration::from_millis(300);
 /// Nor is it looked at longer.
 const LOOK_MAX: Duration = Duration::from_secs(3);
@@ -255,7 +257,7 @@ impl Twin {
             false => LOOK_MAX,
         };
         let times = Times {
-            warm_up: seen.age.clamp(WARM_UP_MIN, WARM_UP_MAX),
+            warm_up: seen.age.clamp(WARM_UP_MIN, warm_up_max(draft.rtt)),
             look: seen.span.min(look_max),
             settle: Duration::ZERO,
             // Of messages nothing is compared that closer looks would show.
@@ -296,7 +298,7 @@ impl Twin {
     pub fn given(trial: &Trial, timing: Timing) -> Result<(Self, Look), NoPrediction> {
         let draft = Draft::given(trial);
         let times = Times {
-            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            warm_up: timing.warm_up.min(warm_up_max(draft.rtt)),
             look: timing.look,
             settle: Duration::ZERO,
             interval: SAMPLE_INTERVAL,
@@ -545,7 +547,7 @@ impl Twin {
             return looks.next().zip(looks.next());
         }
         let after = Times {
-            warm_up: timing.warm_up.min(WARM_UP_MAX),
+            warm_up: timing.warm_up.min(warm_up_max(draft.rtt)),
             ..before
         };
         let mut changed = draft.clone();
@@ -559,6 +561,10 @@ impl Twin {
         };
         first(draft, before, events).zip(first(&changed, after, fast))
     }
+}
+
+fn warm_up_max(rtt: f64) -> Duration {
+    WARM_UP_MAX.max(Duration::from_secs_f64(WARM_UP_RTTS_MAX * rtt))
 }
 
 fn check_enough(seen: &Observables) -> Result<(), NoPrediction> {

@@ -119,7 +119,7 @@ fn take(settings: &mut Settings, recording: &Recording, track: Option<&Track>) {
     let sysctls = recording.hosts.last().map(|host| &host.sysctls);
     for knob in KNOBS.iter().filter(|knob| knob.scope >= Scope::Namespace) {
         let text = sysctls.and_then(|sysctls| sysctls.get(knob.name));
-        let value = text.and_then(|text| knob.parse(&sysctl_text(knob.name, text)).ok());
+        let value = text.and_then(|text| knob.parse(&text.replace('\t', " ")).ok());
         if let Some(value) = value.filter(|_| !NOT_TAKEN.contains(&knob.name)) {
             settings.insert(knob.name, value);
         }
@@ -184,10 +184,4 @@ fn plain_name(name: &str) -> String {
         "newreno" => "reno".into(),
         other => other.into(),
     }
-}
-
-/// Times stand in `/proc/sys` without their unit; those of the knobs have one.
-fn sysctl_text(name: &str, text: &str) -> String {
-    let _ = name;
-    text.replace('\t', " ")
 }

@@ -150,6 +150,7 @@ impl Observables {
             End::Server => (received, sent),
         };
         let sends_here = sent.bps >= received.bps;
+        let sender_end = if sends_here { here } else { here.other() };
         let (sender, receiver) = match (sends_here, main.there) {
             (true, there) => (Some(main.here), there),
             (false, there) => (there, Some(main.here)),
@@ -202,7 +203,10 @@ impl Observables {
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
-            age: age(sender.unwrap_or(main.here)),
+            age: age(
+                sender.unwrap_or(main.here),
+                handshake(sender_end, min_rtt(&pairs)),
+            ),
             measure: look.measure,
         })
     }
@@ -683,20 +687,36 @@ fn unread_share(track: &Track) -> f64 {
     has.count() as f64 / track.samples.len().max(1) as f64
 }
 
-/// From what it has carried so far and how fast it goes: of a connection that went faster or
-/// slower before, an estimate.
-fn age(track: &Track) -> Duration {
+/// How long its sender has been busy so far, and the time before its first data; or, where that takes longer
+/// because of pauses or is unknown, as long as it takes to carry what it has carried at the rate of
+/// the look. A window that grew since makes the latter too short: a connection over a satellite is
+/// in slow start for seconds.
+fn age(track: &Track, until_first_data: Duration) -> Duration {
     let ends = || Some((track.samples.first()?, track.samples.last()?));
     let Some((first, last)) = ends() else {
         return Duration::ZERO;
     };
+    let busy = first
+        .busy_time
+        .map_or(Duration::ZERO, |busy| busy + until_first_data);
     let carried = |s: &FlowSample| s.bytes_acked.unwrap_or(0) + s.bytes_received.unwrap_or(0);
     let (before, moved) = (carried(first), carried(last).saturating_sub(carried(first)));
     let time = last.at.since(first.at);
-    if moved == 0 {
-        return Duration::ZERO;
-    }
-    time.mul_f64((before as f64 / moved as f64).min(1e6))
+    let evenly = match moved {
+        0 => Duration::ZERO,
+        moved => time.mul_f64((before as f64 / moved as f64).min(1e6)),
+    };
+    busy.max(evenly)
+}
+
+/// From the start of a connection until this end can send: a server hears of it half a round trip
+/// after the client does.
+fn handshake(sender: End, min_rtt: Option<f64>) -> Duration {
+    let round_trips = match sender {
+        End::Client => 1.0,
+        End::Server => 1.5,
+    };
+    Duration::from_secs_f64(round_trips * min_rtt.unwrap_or(0.0))
 }
 
 /// A share as links are told it.

@@ -331,6 +331,20 @@ fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
     }
 }
 
+/// Its window still grows: a twin that is looked at earlier in that carries less.
+#[test]
+fn a_connection_in_slow_start_has_the_age_that_it_had() {
+    let satellite = lab::find_scenario("satellite").expect("built in");
+    for cell in satellite.trials() {
+        let mut trial = cell.trial;
+        trial.workload.set_endless();
+        let look = look_at_trial(&trial, Duration::from_secs(4));
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        let check = twin.self_check();
+        assert!(check.holds(), "{}: {check:?}", cell.id);
+    }
+}
+
 #[test]
 fn a_cure_is_predicted_within_fifteen_percent() {
     let check = |fault: &str, tweak: Tweak, on_new: bool| {
