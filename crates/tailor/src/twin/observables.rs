@@ -687,10 +687,10 @@ fn unread_share(track: &Track) -> f64 {
     has.count() as f64 / track.samples.len().max(1) as f64
 }
 
-/// How long its sender has been busy so far, and the time before its first data; or, where that takes longer
-/// because of pauses or is unknown, as long as it takes to carry what it has carried at the rate of
-/// the look. A window that grew since makes the latter too short: a connection over a satellite is
-/// in slow start for seconds.
+/// How long its sender has been busy so far, and the time before its first data; or, where that
+/// takes longer because of pauses or is unknown, as long as it takes to carry what it has carried
+/// at the rate of the look. A window that grew since makes the latter too short: a connection over
+/// a satellite is in slow start for seconds.
 fn age(track: &Track, until_first_data: Duration) -> Duration {
     let ends = || Some((track.samples.first()?, track.samples.last()?));
     let Some((first, last)) = ends() else {
