@@ -102,7 +102,7 @@ pub(super) struct Search<'s> {
     pub(super) tried: Vec<Fitted>,
     pub(super) runs: usize,
     pub(super) seeds: usize,
-    /// Packets of all runs so far, estimated.
+    /// Packets of all runs so far, estimated; but for those of a full path that did not fit.
     packets: f64,
     /// Drafts that are to be tried, with what they are worse by beforehand.
     waiting: Vec<(Draft, f64)>,
@@ -384,6 +384,8 @@ impl Search<'_> {
         self.is_loose = fits;
         if !fits {
             self.tried.clear();
+            // The search of other paths is not charged for it, which it would leave too little for.
+            self.packets = 0.0;
         }
         fits
     }
