@@ -512,13 +512,11 @@ impl Timeline {
 
     /// The rate at which payload is acknowledged over half a round trip, reached in a tenth of such
     /// times: blocks that a program writes arrive at the rate of the path, and what comes between
-    /// them is in the mean of longer times. `None` where half a round trip is too short to measure.
+    /// them is in the mean of longer times. Of short round trips it is that over a longer time, and
+    /// may be less.
     #[must_use]
     pub fn dense_rate(&self) -> Option<Rate> {
-        let least = self.min_rtt()? / 2;
-        if least < DENSE_TIME_MIN {
-            return None;
-        }
+        let least = (self.min_rtt()? / 2).max(DENSE_TIME_MIN);
         let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
         let acked: Vec<(Instant, u64)> = acked.collect();
         let mut rates: Vec<Rate> = Vec::new();

@@ -4,7 +4,7 @@ use base::human;
 use doctor::Objective;
 use serde::Serialize;
 
-use crate::twin::{Observables, SelfCheck, TRANSFER_TIME};
+use crate::twin::{Observables, ROUND_TRIP, SelfCheck, TRANSFER_TIME};
 
 /// How far the virtual hosts are from real ones at best, as a share: the 90th percentile of the
 /// errors of `lab agree` for goodput, the larger part of which is the change of the kernel itself
@@ -266,8 +266,16 @@ impl Basis<'_> {
         let is_full = |bps: f64| self.is_full(bps);
         let range = self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)?;
         let least_s = self.seen.min_rtt.unwrap_or(0.0).max(OPERATION_MIN_S);
-        let most = self.operations_bytes.map(|bytes| bytes * 8.0 / least_s);
-        Some(range.map(|bps| most.map_or(bps, |most| bps.min(most))))
+        match self.operations_bytes.map(|bytes| bytes * 8.0 / least_s) {
+            None => Some(range),
+            // What was seen is then none of the twin's operations.
+            Some(most) if range.low > most => None,
+            Some(most) => Some(Range {
+                value: range.value.min(most),
+                high: range.high.min(most),
+                ..range
+            }),
+        }
     }
 
     /// In seconds.
@@ -286,9 +294,12 @@ impl Basis<'_> {
         self.range(&response_p99, floor, &|_| false)
     }
 
-    /// In seconds.
+    /// In seconds; `None` where the twin has not been compared in that.
     fn rtt(&self) -> Option<Range> {
-        let floor = self.floor("smoothed round-trip time", RTT_FLOOR, RTT_SLACK);
+        if !self.check.has(ROUND_TRIP) {
+            return None;
+        }
+        let floor = self.floor(ROUND_TRIP, RTT_FLOOR, RTT_SLACK);
         self.range(&|s: &Observables| s.srtt, floor, &|_| false)
     }
 

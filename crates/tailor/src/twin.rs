@@ -21,10 +21,10 @@ use doctor::{Objective, Place, Services};
 use lab::{End, SAMPLE_INTERVAL, Trial};
 use serde::Serialize;
 
-pub(crate) use self::check::TRANSFER_TIME;
 pub use self::check::{
     Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck,
 };
+pub(crate) use self::check::{ROUND_TRIP, TRANSFER_TIME};
 use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};

@@ -236,3 +236,23 @@ fn a_short_watch_of_long_round_trips_tells_no_rate_that_lasts() {
         "nothing was measured"
     );
 }
+
+/// A program that writes 250 kB every 200 ms, which the path carries in 40 ms.
+#[test]
+fn blocks_arrive_as_densely_as_the_path_carries_them() {
+    let dense = |rtt_ms: u64| {
+        let look = |millis: u64| FlowSample {
+            bytes_acked: Some(millis / 200 * 250_000 + (millis % 200).min(40) * 6250),
+            min_rtt: Some(Duration::from_millis(rtt_ms)),
+            ..at(millis)
+        };
+        let dense = timeline((0..4000).step_by(10).map(look)).dense_rate();
+        dense.map(|rate| rate.bits_per_second() / 1_000_000)
+    };
+    for rtt_ms in [1, 30, 60] {
+        assert_eq!(dense(rtt_ms), Some(50), "{rtt_ms} ms");
+    }
+    // Over 150 ms a block has come and nothing behind it.
+    assert_eq!(dense(300), Some(13));
+    assert_eq!(timeline([at(0), at(10)]).dense_rate(), None);
+}

@@ -72,7 +72,7 @@ impl fmt::Display for How {
                     "restored only to {now}, which is all the kernel allows this user"
                 )
             }
-            Self::WasBack => f.write_str("nothing to undo: it was undone before"),
+            Self::WasBack => f.write_str("nothing to undo: it was never made, or undone before"),
             Self::PassedOn { to } => write!(
                 f,
                 "nothing to undo yet: transaction {to} has changed it since; rolling that back \
@@ -111,7 +111,7 @@ impl How {
 pub enum Presence {
     /// The value written is in force.
     InForce,
-    /// The old value is in force.
+    /// The old value is in force, or that of another change, made when this one had been undone.
     Undone,
     /// A later transaction has changed the setting since.
     Superseded {

@@ -23,6 +23,9 @@ const RESPONSE_SLACK: f64 = 60e-6;
 
 /// What is compared where the time of a transfer is predicted.
 pub(crate) const TRANSFER_TIME: &str = "time of a transfer";
+/// What is compared of round-trip times, and in its place of trains.
+pub(crate) const ROUND_TRIP: &str = "smoothed round-trip time";
+const ROUND_TRIP_HIGH: &str = "smoothed round-trip time, p90";
 
 /// As many runs show what chance does: where losses fall, of which a look has few. A look is then
 /// one more of them, and lies outside their range in two of eleven cases.
@@ -73,8 +76,8 @@ impl SelfCheck {
         // the next one the last ACK leaves the estimate where it was: which of them is the median
         // depends on the end of the trains, and their highest on how long trains are.
         let (what, srtt): (_, fn(&Observables) -> Option<f64>) = match in_trains {
-            true => ("smoothed round-trip time, p90", |s| s.srtt_high),
-            false => ("smoothed round-trip time", |s| s.srtt),
+            true => (ROUND_TRIP_HIGH, |s| s.srtt_high),
+            false => (ROUND_TRIP, |s| s.srtt),
         };
         check.add(what, (seen, twin), &srtt, tolerance);
         check
@@ -139,6 +142,11 @@ impl SelfCheck {
             Some(compared) if !compared.by_chance => compared.error,
             _ => 0.0,
         }
+    }
+
+    /// Whether one number was compared.
+    pub(crate) fn has(&self, what: &str) -> bool {
+        self.find(what).is_some()
     }
 
     /// Whether one number is off by chance alone.

@@ -293,6 +293,10 @@ fn a_twin_writes_as_much_at_a_time_as_keeps_in_flight_what_was_seen() {
         let twin = Twin::of(&look, place(&look)).expect("enough was seen");
         let check = twin.self_check();
         assert!(check.holds(), "{size}: {check:?}");
+        let lift = [tweak(End::Client, "buf_lock", "0")];
+        let told = twin.predict(&lift, Objective::Goodput, (false, TIMING));
+        let told = told.unwrap_or_else(|why| panic!("{size}: {why}"));
+        assert_eq!(told.rtt_us, None, "{size}: that of trains was compared");
     }
 }
 
@@ -460,6 +464,14 @@ fn a_change_that_lets_millions_of_packets_pass_takes_no_longer() {
     let told = told.expect("it holds");
     assert!(told.shortened, "{told:?}");
     assert!(told.response_us.expect("responses").value < 100.0);
+    // A request waits for the answer to the one before: one in 5 us is more than programs do.
+    let bytes = traffic::bytes_at_once(&twin.best.workload).expect("a dialogue");
+    let goodput = told.goodput_bps.expect("it was compared");
+    let most = bytes * 8.0 / 5e-6;
+    assert!(
+        goodput.low < most && goodput.high <= most * 1.000_001,
+        "{goodput:?}: {most}"
+    );
     let times = Times {
         packets_max: 10_000.0,
         ..twin.times

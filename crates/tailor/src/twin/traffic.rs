@@ -155,7 +155,6 @@ fn exchanges(seen: &Observables, main: &Pair<'_>, operations: f64) -> Workload {
     }
 }
 
-/// A connection for each exchange.
 /// Payload of the operations that are in flight at once, the way that has more, in bytes; `None`
 /// where a program does not wait for one before it begins the next.
 pub(super) fn bytes_at_once(workload: &Workload) -> Option<f64> {
@@ -184,6 +183,7 @@ pub(super) fn bytes_at_once(workload: &Workload) -> Option<f64> {
     Some(bytes as f64)
 }
 
+/// A connection for each exchange.
 fn short_connections(seen: &Observables) -> Result<Workload, NoPrediction> {
     // Of long transfers the look has a part of the first one and of the last one.
     let parts = seen.long_transfer().unwrap_or(0.0);

@@ -2,7 +2,6 @@
 //! between them. It starts nothing at the ends itself.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Diagnostic, Netns};
 use lab::{Caveat, LinkOutcome, Scenario, Trial};
+use linux::supervise::Ended;
 use linux::{Clock, LabPath, NAMED_DIR, NetnsHandle};
 use serde::Serialize;
 
@@ -243,13 +243,7 @@ fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyho
     if interrupt::stopped() {
         return Ok(Exit::Interrupted);
     }
-    // As a shell shows it: 128 and the number of the signal.
-    let code = status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-    Ok(Exit::OfProgram(
-        u8::try_from(code & 0xff).unwrap_or(u8::MAX),
-    ))
+    Ok(Exit::OfProgram(Ended::from(status).shell_code()))
 }
 
 /// After Ctrl-C, which a terminal sends to the command too, it has a while to end.
