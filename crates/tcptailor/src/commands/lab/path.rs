@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use base::{Diagnostic, Netns};
 use lab::{Caveat, LinkOutcome, Scenario, Trial};
-use linux::supervise::Ended;
+use linux::supervise;
 use linux::{Clock, LabPath, NAMED_DIR, NetnsHandle};
 use serde::Serialize;
 
@@ -243,7 +243,7 @@ fn run_command(program: &OsString, rest: &[OsString], path: &Ready<'_>) -> anyho
     if interrupt::stopped() {
         return Ok(Exit::Interrupted);
     }
-    Ok(Exit::OfProgram(Ended::from(status).shell_code()))
+    Ok(Exit::OfProgram(supervise::Ended::from(status).shell_code()))
 }
 
 /// After Ctrl-C, which a terminal sends to the command too, it has a while to end.
