@@ -150,7 +150,7 @@ impl Observables {
             End::Server => (received, sent),
         };
         let sends_here = sent.bps >= received.bps;
-        let sender_end = if sends_here { here } else { here.other() };
+        let until_first_data = handshake(here, sends_here, min_rtt(&pairs));
         let (sender, receiver) = match (sends_here, main.there) {
             (true, there) => (Some(main.here), there),
             (false, there) => (there, Some(main.here)),
@@ -203,10 +203,7 @@ impl Observables {
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
-            age: age(
-                sender.unwrap_or(main.here),
-                handshake(sender_end, min_rtt(&pairs)),
-            ),
+            age: age(sender.unwrap_or(main.here), until_first_data),
             measure: look.measure,
         })
     }
@@ -709,9 +706,10 @@ fn age(track: &Track, until_first_data: Duration) -> Duration {
     busy.max(evenly)
 }
 
-/// From the start of a connection until this end can send: a server hears of it half a round trip
-/// after the client does.
-fn handshake(sender: End, min_rtt: Option<f64>) -> Duration {
+/// From the start of a connection until its sender can send: a server hears of it half a round
+/// trip after the client does.
+fn handshake(here: End, sends_here: bool, min_rtt: Option<f64>) -> Duration {
+    let sender = if sends_here { here } else { here.other() };
     let round_trips = match sender {
         End::Client => 1.0,
         End::Server => 1.5,
