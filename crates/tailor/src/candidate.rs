@@ -237,7 +237,7 @@ impl Candidate {
     /// it cannot be reached.
     #[must_use]
     pub fn again(&self, answered: &Answered<'_, '_>) -> Option<Vec<Change>> {
-        let change = |proposal| answered.ends.change(proposal);
+        let change = |proposal| answered.ends.change_by_others(proposal);
         self.proposals.iter().map(change).collect()
     }
 
@@ -436,7 +436,7 @@ fn change_here<S: Subject + ?Sized>(
     answered: &Answered<'_, '_>,
     subject: &S,
 ) -> Option<Change> {
-    let change = answered.ends.change(proposal)?;
+    let change = answered.ends.change_by_others(proposal)?;
     subject.lacks(&change.target).is_none().then_some(change)
 }
 
