@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use base::{Change, KnobValue, Live, Scope, Target};
-use doctor::{Objective, Place, Proposal, Services};
+use base::{Change, FlowKey, KnobValue, Live, Scope, Target};
+use doctor::{Objective, Place, Proposal, Services, Track};
 
 use crate::observed::Answered;
 use crate::subject::{Look, Subject};
@@ -174,9 +174,8 @@ impl Candidate {
     fn extend_to_routes(&mut self, all: &[Answered<'_, '_>], own: usize) {
         let of_service = all.iter().filter(|one| one.case.place() == self.place);
         let tracks = of_service.flat_map(|one| one.case.tracks());
-        let destinations = tracks.map(|track| host_route(track.key.remote.ip()));
         let first = host_route(all[own].case.track().key.remote.ip());
-        self.extend_to_destinations(&first, destinations.collect());
+        self.extend_to_destinations(&first, destinations(&tracks.collect::<Vec<_>>()));
     }
 
     /// The changes of the route to `first` for these others. The other end may be seen too, and
@@ -203,23 +202,31 @@ impl Candidate {
         if self.scope != Scope::Route || !self.comes_and_goes {
             return false;
         }
-        let reaches = |address: IpAddr| {
-            let route = host_route(address);
-            self.changes.iter().any(|change| {
-                matches!(&change.target, Target::Route { destination, .. } if *destination == route)
-            })
-        };
         let services = Services::of(&look.here);
         let tracks = look.here.flows.iter();
         let of_service = tracks.filter(|track| services.place(track.key) == self.place);
-        let (mut reached, mut missed) = (0, 0);
-        for track in of_service {
-            let ends = [track.key.remote.ip(), track.key.local.ip()];
-            match ends.into_iter().any(reaches) {
-                true => reached += 1,
-                false => missed += 1,
-            }
-        }
+        let routes = |of: fn(&FlowKey) -> IpAddr| -> Vec<String> {
+            let of_service = of_service.clone();
+            of_service.map(|track| host_route(of(&track.key))).collect()
+        };
+        let remote = routes(|key| key.remote.ip());
+        let local = routes(|key| key.local.ip());
+        let changed: BTreeSet<&String> = self
+            .changes
+            .iter()
+            .filter_map(|change| match &change.target {
+                Target::Route { destination, .. } => Some(destination),
+                _ => None,
+            })
+            .collect();
+        // The other end has one route to all of them, which counts where there is none from here.
+        let is_from_here = |route: &&String| remote.contains(route) || !local.contains(route);
+        let ends = match changed.iter().any(is_from_here) {
+            true => remote,
+            false => local,
+        };
+        let reached = ends.iter().filter(|route| changed.contains(route)).count();
+        let missed = ends.len() - reached;
         missed > reached
     }
 
@@ -313,6 +320,16 @@ impl Candidate {
         }
         shown.join(", ")
     }
+}
+
+/// The routes to the other ends of these, but not to what is an end of them here too.
+fn destinations(tracks: &[&Track]) -> BTreeSet<String> {
+    let here: BTreeSet<String> = tracks
+        .iter()
+        .map(|track| host_route(track.key.local.ip()))
+        .collect();
+    let there = tracks.iter().map(|track| host_route(track.key.remote.ip()));
+    there.filter(|route| !here.contains(route)).collect()
 }
 
 /// The same for the route to `other`, if it is one of the route to `first`.
@@ -468,8 +485,8 @@ fn reach<S: Subject + ?Sized>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use base::{FlowKey, FlowSample, Netns};
-    use doctor::{Recording, Track};
+    use base::{FlowSample, Netns};
+    use doctor::Recording;
 
     use super::*;
 
@@ -537,40 +554,63 @@ pub(crate) mod tests {
         assert_eq!(raised.changes.len(), CHANGES_MAX);
     }
 
-    /// A server of clients at these addresses, of which the routes to 2 and 3 are changed.
+    /// A client at this address of the server at 1.
+    fn client(end: u8) -> Track {
+        Track {
+            key: FlowKey {
+                local: ([10, 0, 0, 1], 3306).into(),
+                remote: ([10, 0, 0, end], 50_000).into(),
+            },
+            cookie: u64::from(end),
+            owners: Vec::new(),
+            samples: core::iter::empty::<std::sync::Arc<FlowSample>>().collect(),
+            ended: false,
+            interface: None,
+            options_error: None,
+        }
+    }
+
+    #[test]
+    fn a_client_on_the_host_itself_adds_no_route() {
+        let clients = [client(1), client(3), client(2), client(3)];
+        let found = destinations(&clients.iter().collect::<Vec<_>>());
+        assert_eq!(Vec::from_iter(found), ["10.0.0.2/32", "10.0.0.3/32"]);
+    }
+
     #[test]
     fn a_change_of_the_routes_to_few_clients_misses_most() {
-        let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
-        raised.changes[0].target = Target::Route {
-            netns: Netns::Own,
-            destination: "10.0.0.2/32".into(),
-        };
-        let three = ["10.0.0.3/32".to_owned()];
-        raised.extend_to_destinations("10.0.0.2/32", three.into_iter().collect());
-        (raised.scope, raised.comes_and_goes) = (Scope::Route, true);
-        let check = |clients: &[u8], expected: bool| {
-            let track = |end: &u8| Track {
-                key: FlowKey {
-                    local: ([10, 0, 0, 1], 3306).into(),
-                    remote: ([10, 0, 0, *end], 50_000).into(),
+        let check = |routes: &[u8], clients: &[u8], expected: bool| {
+            let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
+            let change = |end: &u8| Change {
+                target: Target::Route {
+                    netns: Netns::Own,
+                    destination: format!("10.0.0.{end}/32"),
                 },
-                cookie: u64::from(*end),
-                owners: Vec::new(),
-                samples: core::iter::empty::<std::sync::Arc<FlowSample>>().collect(),
-                ended: false,
-                interface: None,
-                options_error: None,
+                ..raised.changes[0].clone()
             };
+            raised.changes = routes.iter().map(change).collect();
+            (raised.scope, raised.comes_and_goes) = (Scope::Route, true);
             let recording = Recording {
-                flows: clients.iter().map(track).collect(),
+                flows: clients.iter().copied().map(client).collect(),
                 ..Recording::default()
             };
             let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
-            assert_eq!(raised.misses_most(&look), expected, "{clients:?}");
+            assert_eq!(
+                raised.misses_most(&look),
+                expected,
+                "{routes:?} {clients:?}"
+            );
         };
-        check(&[2, 3, 4], false);
-        check(&[2, 4, 5], true);
-        check(&[], false);
+        check(&[2, 3], &[2, 3, 4], false);
+        check(&[2, 3], &[2, 4, 5], true);
+        check(&[2, 3], &[], false);
+        // The other end's route to the server.
+        check(&[1], &[2, 4, 5], false);
+        check(&[2, 1], &[2, 4, 5], true);
+        check(&[2, 1], &[4, 5, 6], true);
+        // One that asks after the server's health on its own host.
+        check(&[2, 1], &[1, 2, 4], false);
+        check(&[1], &[1, 4, 5], true);
     }
 
     /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.
