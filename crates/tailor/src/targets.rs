@@ -80,7 +80,7 @@ impl End {
             },
             Scope::Route => Target::Route {
                 netns,
-                destination: host_route(self.key.remote.ip()),
+                destination: host_route(self.key.remote.ip())?,
             },
             Scope::Link => Target::Link {
                 netns,
@@ -96,11 +96,12 @@ impl End {
 }
 
 /// The smallest route that covers one host. A socket that speaks IPv4 through IPv6 has a mapped
-/// address, and its packets follow the IPv4 route.
-pub(crate) fn host_route(address: IpAddr) -> String {
+/// address, and its packets follow the IPv4 route. `None` for an address that means another host on
+/// each link: a route to it alone does not say which (RFC 4007, section 6).
+pub(crate) fn host_route(address: IpAddr) -> Option<String> {
     match address.to_canonical() {
-        IpAddr::V4(address) => format!("{address}/32"),
-        IpAddr::V6(address) => format!("{address}/128"),
+        IpAddr::V4(address) => Some(format!("{address}/32")),
+        IpAddr::V6(address) => (!address.is_unicast_link_local()).then(|| format!("{address}/128")),
     }
 }
 
@@ -213,10 +214,11 @@ mod tests {
         check(&ends, Side::Remote, "nodelay", None);
         check(&ends, Side::Local, "nodelay", None);
         check(&ends, Side::Local, "link.txqueuelen", None);
-        assert_eq!(
-            host_route("::ffff:10.0.0.9".parse().unwrap()),
-            "10.0.0.9/32"
-        );
-        assert_eq!(host_route("fd00::9".parse().unwrap()), "fd00::9/128");
+        let check = |address: &str, expected: Option<&str>| {
+            assert_eq!(host_route(address.parse().unwrap()).as_deref(), expected);
+        };
+        check("::ffff:10.0.0.9", Some("10.0.0.9/32"));
+        check("fd00::9", Some("fd00::9/128"));
+        check("fe80::9", None);
     }
 }
