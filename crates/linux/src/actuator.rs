@@ -5,11 +5,10 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use base::knob::LinuxSite;
-use base::{Change, Knob, KnobError, KnobValue, Netns, Target, find_knob};
+use base::{Change, FlowKey, Knob, KnobError, KnobValue, Netns, Target, find_knob};
 
 use crate::error::{Error, Result};
 use crate::netlink::route::{self, Destination};
@@ -387,7 +386,7 @@ impl Site {
             ) => Self::Socket(SocketSite {
                 pid: *pid,
                 cookie: *cookie,
-                local: key.local,
+                key: *key,
                 name: target.to_string(),
             }),
             (Target::Route { destination, .. }, LinuxSite::RouteMetric { .. }) => {
@@ -415,7 +414,7 @@ impl Site {
 struct SocketSite {
     pid: u32,
     cookie: u64,
-    local: SocketAddr,
+    key: FlowKey,
     name: String,
 }
 
@@ -433,17 +432,45 @@ impl SocketSite {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .filter(|other| *other != self.pid)
             .find_map(|other| self.open_in(other).ok())
-            .ok_or(missing)
+            .ok_or_else(|| match self.is_subflow() {
+                true => Error::Refused {
+                    what: format!("the {}", self.name),
+                    reason: "it is a subflow of Multipath TCP, whose options only its program can \
+                             set"
+                    .into(),
+                },
+                false => missing,
+            })
     }
 
     /// The socket that has this cookie in this process, whatever its descriptor is.
     fn open_in(&self, pid: u32) -> Result<RemoteSocket> {
-        let name = &self.name;
-        let process = OwnerProcess::open(pid).map_err(|error| gone(error, name))?;
+        let process = OwnerProcess::open(pid).map_err(|error| gone(error, &self.name))?;
+        for number in self.sockets_of(pid)? {
+            match process.socket(number, self.cookie) {
+                // Another socket, or closed since it was listed.
+                Err(Error::NotFound { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(not_there(&self.name))
+    }
+
+    /// Whether the process has it as a connection of Multipath TCP.
+    fn is_subflow(&self) -> bool {
+        let process = OwnerProcess::open(self.pid);
+        let (Ok(process), Ok(mut numbers)) = (process, self.sockets_of(self.pid)) else {
+            return false;
+        };
+        numbers.any(|number| process.holds_multipath(number, self.key))
+    }
+
+    /// The descriptors of this process that are sockets.
+    fn sockets_of(&self, pid: u32) -> Result<impl Iterator<Item = i32>> {
         let directory = format!("/proc/{pid}/fd");
         let entries = fs::read_dir(&directory).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission {
-                what: format!("reaching the {name}"),
+                what: format!("reaching the {}", self.name),
                 needs: "CAP_SYS_PTRACE",
                 hint: "run as root, or as the user of that process".into(),
             },
@@ -452,33 +479,12 @@ impl SocketSite {
                 source,
             },
         })?;
-        let mut is_subflow = false;
-        for entry in entries.flatten() {
-            let is_socket = fs::read_link(entry.path())
-                .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"));
-            let number = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let (true, Some(number)) = (is_socket, number) else {
-                continue;
-            };
-            match process.socket(number, self.cookie) {
-                // Another socket, or closed since it was listed.
-                Err(Error::NotFound { .. }) => {
-                    is_subflow |= process.holds_multipath(number, self.local);
-                }
-                other => return other,
-            }
-        }
-        Err(match is_subflow {
-            true => Error::Refused {
-                what: format!("the {name}"),
-                reason: "it is a subflow of Multipath TCP, whose options only its program can set"
-                    .into(),
-            },
-            false => not_there(name),
-        })
+        let is_socket = |entry: &fs::DirEntry| {
+            fs::read_link(entry.path())
+                .is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+        };
+        let sockets = entries.flatten().filter(is_socket);
+        Ok(sockets.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
     }
 }
 
@@ -567,7 +573,6 @@ fn link_name(index: u32) -> Option<String> {
 mod tests {
     use std::net::TcpListener;
 
-    use base::FlowKey;
     use socket2::{Domain, Protocol, Socket, Type};
 
     use super::*;
@@ -611,5 +616,8 @@ mod tests {
         };
         check(key, "it is a subflow of Multipath TCP");
         check(key.reversed(), "does not exist any more");
+        // One of the same end here to another one is none of it, and may have closed.
+        let remote = ([127, 0, 0, 2], remote.port()).into();
+        check(FlowKey { remote, ..key }, "does not exist any more");
     }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
 
-use base::{FlowSample, KernelName, Rate};
+use base::{FlowKey, FlowSample, KernelName, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -98,16 +98,17 @@ impl OwnerProcess {
         Ok(cookie.ok().map(|cookie| (socket, cookie)))
     }
 
-    /// Whether descriptor `fd` is a socket of Multipath TCP with this end here: the kernel opens
-    /// its connections itself, and no process has a descriptor of one.
-    pub(crate) fn holds_multipath(&self, fd: i32, local: SocketAddr) -> bool {
+    /// Whether descriptor `fd` is a socket of Multipath TCP with these ends: the kernel opens its
+    /// connections itself, and no process has a descriptor of one.
+    pub(crate) fn holds_multipath(&self, fd: i32, key: FlowKey) -> bool {
         let Ok(fd) = self.take(fd) else {
             return false;
         };
         let socket = RemoteSocket { fd };
         let plain = |end: SocketAddr| (end.ip().to_canonical(), end.port());
         socket.protocol() == Some(libc::IPPROTO_MPTCP)
-            && socket.local().map(plain) == Some(plain(local))
+            && socket.local().map(plain) == Some(plain(key.local))
+            && socket.remote().map(plain) == Some(plain(key.remote))
     }
 
     fn take(&self, fd: i32) -> Result<OwnedFd> {
@@ -204,6 +205,12 @@ impl RemoteSocket {
 
     pub(crate) fn is_connected(&self) -> bool {
         rustix::net::getpeername(&self.fd).is_ok_and(|peer| peer.is_some())
+    }
+
+    /// The other end; `None` where it is not connected, or is not one of IP.
+    fn remote(&self) -> Option<SocketAddr> {
+        let address = rustix::net::getpeername(&self.fd).ok()??;
+        SocketAddr::try_from(address).ok()
     }
 
     /// The end of it that is here; `None` where it is not one of IP.
@@ -303,7 +310,7 @@ mod tests {
     }
 
     fn empty_sample(stream: &TcpStream) -> FlowSample {
-        let key = base::FlowKey {
+        let key = FlowKey {
             local: stream.local_addr().expect("bound"),
             remote: stream.peer_addr().expect("connected"),
         };

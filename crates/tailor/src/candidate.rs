@@ -1,12 +1,14 @@
 //! The changes that may fix a finding, from the smallest scope to the largest, and how each can be
 //! tried without harm.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use base::{Change, KnobValue, Live, Scope, Target};
-use doctor::{Objective, Place, Proposal, Services};
+use base::{Change, FlowKey, Instant, KnobValue, Live, Scope, Target};
+use doctor::{Objective, Place, Proposal, Services, Track};
 
+use crate::measure::counted;
 use crate::observed::Answered;
 use crate::subject::{Look, Subject};
 use crate::targets::host_route;
@@ -174,20 +176,20 @@ impl Candidate {
     fn extend_to_routes(&mut self, all: &[Answered<'_, '_>], own: usize) {
         let of_service = all.iter().filter(|one| one.case.place() == self.place);
         let tracks = of_service.flat_map(|one| one.case.tracks());
-        let destinations = tracks.map(|track| host_route(track.key.remote.ip()));
-        let first = host_route(all[own].case.track().key.remote.ip());
-        self.extend_to_destinations(&first, destinations.collect());
+        let destinations = destinations(&tracks.collect::<Vec<_>>());
+        if let Some(first) = host_route(all[own].case.track().key.remote.ip()) {
+            self.extend_to_destinations(&first, &destinations);
+        }
     }
 
     /// The changes of the route to `first` for these others. The other end may be seen too, and
     /// have a route to here.
-    fn extend_to_destinations(&mut self, first: &str, mut destinations: BTreeSet<String>) {
-        destinations.remove(first);
+    fn extend_to_destinations(&mut self, first: &str, destinations: &[String]) {
         let own = self.changes.clone();
-        for destination in destinations {
+        for destination in destinations.iter().filter(|other| *other != first) {
             let more = own
                 .iter()
-                .filter_map(|change| on_other_route(change, first, &destination));
+                .filter_map(|change| on_other_route(change, first, destination));
             let mut more: Vec<Change> = more.collect();
             more.retain(|change| !self.changes.contains(change));
             if self.changes.len() + more.len() > CHANGES_MAX {
@@ -203,23 +205,31 @@ impl Candidate {
         if self.scope != Scope::Route || !self.comes_and_goes {
             return false;
         }
-        let reaches = |address: IpAddr| {
-            let route = host_route(address);
-            self.changes.iter().any(|change| {
-                matches!(&change.target, Target::Route { destination, .. } if *destination == route)
-            })
-        };
         let services = Services::of(&look.here);
         let tracks = look.here.flows.iter();
         let of_service = tracks.filter(|track| services.place(track.key) == self.place);
-        let (mut reached, mut missed) = (0, 0);
-        for track in of_service {
-            let ends = [track.key.remote.ip(), track.key.local.ip()];
-            match ends.into_iter().any(reaches) {
-                true => reached += 1,
-                false => missed += 1,
-            }
-        }
+        let routes = |of: fn(&FlowKey) -> IpAddr| -> Vec<Option<String>> {
+            let of_service = of_service.clone();
+            of_service.map(|track| host_route(of(&track.key))).collect()
+        };
+        let remote = routes(|key| key.remote.ip());
+        let local = routes(|key| key.local.ip());
+        let changed: BTreeSet<Option<String>> = self
+            .changes
+            .iter()
+            .filter_map(|change| match &change.target {
+                Target::Route { destination, .. } => Some(Some(destination.clone())),
+                _ => None,
+            })
+            .collect();
+        // The other end has one route to all of them, which counts where there is none from here.
+        let mut routes = changed.iter();
+        let ends = match routes.any(|route| remote.contains(route) || !local.contains(route)) {
+            true => remote,
+            false => local,
+        };
+        let reached = ends.iter().filter(|route| changed.contains(*route)).count();
+        let missed = ends.len() - reached;
         missed > reached
     }
 
@@ -237,7 +247,7 @@ impl Candidate {
     /// it cannot be reached.
     #[must_use]
     pub fn again(&self, answered: &Answered<'_, '_>) -> Option<Vec<Change>> {
-        let change = |proposal| answered.ends.change(proposal);
+        let change = |proposal| answered.ends.change_by_others(proposal);
         self.proposals.iter().map(change).collect()
     }
 
@@ -313,6 +323,39 @@ impl Candidate {
         }
         shown.join(", ")
     }
+}
+
+/// The routes to the other ends of these, but not to what is an end of them here too. Not all may
+/// get the setting: those that carry most come first.
+fn destinations(tracks: &[&Track]) -> Vec<String> {
+    let first_look = tracks
+        .iter()
+        .filter_map(|track| track.samples.began())
+        .min();
+    let here: BTreeSet<IpAddr> = tracks
+        .iter()
+        .map(|track| track.key.local.ip().to_canonical())
+        .collect();
+    let mut carried: BTreeMap<IpAddr, u64> = BTreeMap::new();
+    for track in tracks {
+        let address = track.key.remote.ip().to_canonical();
+        if !here.contains(&address) {
+            *carried.entry(address).or_default() += carried_by(track, first_look);
+        }
+    }
+    let mut carried: Vec<(IpAddr, u64)> = carried.into_iter().collect();
+    carried.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    carried
+        .into_iter()
+        .filter_map(|(address, _)| host_route(address))
+        .collect()
+}
+
+/// Payload of a connection, both ways, since this look.
+fn carried_by(track: &Track, first_look: Option<Instant>) -> u64 {
+    let was_open = track.was_open_at(first_look);
+    let sent = counted(track, was_open, |sample| sample.bytes_acked);
+    sent.saturating_add(counted(track, was_open, |sample| sample.bytes_received))
 }
 
 /// The same for the route to `other`, if it is one of the route to `first`.
@@ -436,7 +479,7 @@ fn change_here<S: Subject + ?Sized>(
     answered: &Answered<'_, '_>,
     subject: &S,
 ) -> Option<Change> {
-    let change = answered.ends.change(proposal)?;
+    let change = answered.ends.change_by_others(proposal)?;
     subject.lacks(&change.target).is_none().then_some(change)
 }
 
@@ -468,8 +511,10 @@ fn reach<S: Subject + ?Sized>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use base::{FlowKey, FlowSample, Netns};
-    use doctor::{Recording, Track};
+    use core::time::Duration;
+
+    use base::{FlowSample, Netns};
+    use doctor::Recording;
 
     use super::*;
 
@@ -527,50 +572,108 @@ pub(crate) mod tests {
             target: to("10.0.0.1/32"),
             ..elsewhere
         });
-        let clients = |count: usize| (2..2 + count).map(|end| format!("10.0.0.{end}/32"));
-        raised.extend_to_destinations("10.0.0.2/32", clients(3).collect());
+        let clients = |count: usize| -> Vec<String> {
+            let ends = 2..2 + count;
+            ends.map(|end| format!("10.0.0.{end}/32")).collect()
+        };
+        raised.extend_to_destinations("10.0.0.2/32", &clients(3));
         let reached = raised.changes.iter().map(|change| change.target.clone());
         let routes = ["2", "1", "3", "4"].map(|end| to(&format!("10.0.0.{end}/32")));
         assert_eq!(reached.collect::<Vec<Target>>(), routes);
         assert_eq!(raised.text(), "route.initcwnd = 64");
-        raised.extend_to_destinations("10.0.0.2/32", clients(200).collect());
+        raised.extend_to_destinations("10.0.0.2/32", &clients(200));
         assert_eq!(raised.changes.len(), CHANGES_MAX);
     }
 
-    /// A server of clients at these addresses, of which the routes to 2 and 3 are changed.
+    /// A client at this address of the server at 1.
+    fn client(end: u8) -> Track {
+        Track {
+            key: FlowKey {
+                local: ([10, 0, 0, 1], 3306).into(),
+                remote: ([10, 0, 0, end], 50_000).into(),
+            },
+            cookie: u64::from(end),
+            owners: Vec::new(),
+            samples: core::iter::empty::<std::sync::Arc<FlowSample>>().collect(),
+            ended: false,
+            interface: None,
+            options_error: None,
+        }
+    }
+
+    #[test]
+    fn a_client_on_the_host_itself_adds_no_route() {
+        let clients = [client(1), client(3), client(2), client(3)];
+        let found = destinations(&clients.iter().collect::<Vec<_>>());
+        assert_eq!(found, ["10.0.0.2/32", "10.0.0.3/32"]);
+    }
+
+    /// Addresses of many connections count together, and those without a scope have no route.
+    #[test]
+    fn the_routes_that_carry_most_come_first() {
+        let carries = |remote: &str, [before, after]: [u64; 2]| {
+            let key = FlowKey {
+                remote: remote.parse().expect("an address"),
+                ..client(2).key
+            };
+            let look = |(second, bytes): (u64, u64)| FlowSample {
+                bytes_acked: Some(bytes),
+                ..FlowSample::empty(Instant::ZERO + Duration::from_secs(second), key)
+            };
+            let looks = [(0, before), (1, after)];
+            Track {
+                key,
+                samples: looks.into_iter().map(look).collect(),
+                ..client(2)
+            }
+        };
+        let clients = [
+            carries("10.0.0.10:50000", [0, 700]),
+            carries("10.0.0.9:50000", [9_000, 9_100]),
+            carries("10.0.0.200:50000", [0, 400]),
+            carries("10.0.0.200:50001", [0, 400]),
+            carries("[fe80::2]:50000", [0, 900]),
+            carries("[::ffff:10.0.0.3]:50000", [0, 800]),
+        ];
+        let found = destinations(&clients.iter().collect::<Vec<_>>());
+        let expected = [3, 200, 10, 9].map(|end| format!("10.0.0.{end}/32"));
+        assert_eq!(found, expected);
+    }
+
     #[test]
     fn a_change_of_the_routes_to_few_clients_misses_most() {
-        let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
-        raised.changes[0].target = Target::Route {
-            netns: Netns::Own,
-            destination: "10.0.0.2/32".into(),
-        };
-        let three = ["10.0.0.3/32".to_owned()];
-        raised.extend_to_destinations("10.0.0.2/32", three.into_iter().collect());
-        (raised.scope, raised.comes_and_goes) = (Scope::Route, true);
-        let check = |clients: &[u8], expected: bool| {
-            let track = |end: &u8| Track {
-                key: FlowKey {
-                    local: ([10, 0, 0, 1], 3306).into(),
-                    remote: ([10, 0, 0, *end], 50_000).into(),
+        let check = |routes: &[u8], clients: &[u8], expected: bool| {
+            let mut raised = candidate("route.initcwnd", KnobValue::Number(64));
+            let change = |end: &u8| Change {
+                target: Target::Route {
+                    netns: Netns::Own,
+                    destination: format!("10.0.0.{end}/32"),
                 },
-                cookie: u64::from(*end),
-                owners: Vec::new(),
-                samples: core::iter::empty::<std::sync::Arc<FlowSample>>().collect(),
-                ended: false,
-                interface: None,
-                options_error: None,
+                ..raised.changes[0].clone()
             };
+            raised.changes = routes.iter().map(change).collect();
+            (raised.scope, raised.comes_and_goes) = (Scope::Route, true);
             let recording = Recording {
-                flows: clients.iter().map(track).collect(),
+                flows: clients.iter().copied().map(client).collect(),
                 ..Recording::default()
             };
             let look = Look::new((recording, Netns::Own), None, |_| lab::Measure::default());
-            assert_eq!(raised.misses_most(&look), expected, "{clients:?}");
+            assert_eq!(
+                raised.misses_most(&look),
+                expected,
+                "{routes:?} {clients:?}"
+            );
         };
-        check(&[2, 3, 4], false);
-        check(&[2, 4, 5], true);
-        check(&[], false);
+        check(&[2, 3], &[2, 3, 4], false);
+        check(&[2, 3], &[2, 4, 5], true);
+        check(&[2, 3], &[], false);
+        // The other end's route to the server.
+        check(&[1], &[2, 4, 5], false);
+        check(&[2, 1], &[2, 4, 5], true);
+        check(&[2, 1], &[4, 5, 6], true);
+        // One that asks after the server's health on its own host.
+        check(&[2, 1], &[1, 2, 4], false);
+        check(&[1], &[1, 4, 5], true);
     }
 
     /// Each look proposes another maximum of `tcp_wmem`; one that did not help is enough.

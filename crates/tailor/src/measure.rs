@@ -174,7 +174,11 @@ impl Carried {
 }
 
 /// How much a counter rose while it was watched.
-fn counted(track: &Track, was_open: bool, read: impl Fn(&FlowSample) -> Option<u64>) -> u64 {
+pub(crate) fn counted(
+    track: &Track,
+    was_open: bool,
+    read: impl Fn(&FlowSample) -> Option<u64>,
+) -> u64 {
     let of = |sample: Option<&FlowSample>| sample.and_then(&read).unwrap_or(0);
     let before = match was_open {
         true => of(track.samples.first()),

@@ -265,12 +265,17 @@ impl<'r> Observed<'r> {
             Some(elsewhere) if !is_here => elsewhere,
             _ => self.netns,
         };
+        // One that has closed shows nothing of it any more.
+        let mut looks = [track.samples.last(), track.samples.first()]
+            .into_iter()
+            .flatten();
         End {
             netns: netns.clone(),
             key: track.key,
             cookie: Some(track.cookie),
             pid: track.pid(),
             link: cases.interface(track),
+            is_subflow: looks.any(|look| look.upper.as_deref() == Some("mptcp")),
         }
     }
 }
@@ -415,6 +420,26 @@ mod tests {
         };
         track.samples = (0..25).map(look).collect();
         track
+    }
+
+    #[test]
+    fn a_subflow_is_known_after_it_has_closed() {
+        let check = |upper: [Option<&str>; 2], expected: bool| {
+            let flow = flowing(1, |sample, tick| {
+                sample.upper = upper[usize::from(tick == 24)].map(Into::into);
+            });
+            let recording = Recording {
+                flows: vec![flow],
+                ..Recording::default()
+            };
+            let observed = Observed::new(&recording, &Netns::Own);
+            let answers = observed.answers(|_| true);
+            assert_eq!(answers[0].ends.local.is_subflow, expected, "{upper:?}");
+        };
+        check([Some("mptcp"), None], true);
+        check([Some("mptcp"); 2], true);
+        check([Some("tls"); 2], false);
+        check([None; 2], false);
     }
 
     #[test]

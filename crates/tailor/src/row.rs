@@ -558,6 +558,7 @@ mod tests {
                 cookie: Some(7),
                 pid: Some(4127),
                 link: None,
+                is_subflow: false,
             },
             remote: None,
             beside: Vec::new(),

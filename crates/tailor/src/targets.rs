@@ -19,6 +19,9 @@ pub struct End {
     pub pid: Option<u32>,
     /// The interface through which it sends, or that drops its packets.
     pub link: Option<String>,
+    /// Whether it is a subflow of Multipath TCP: the kernel made its socket, and only its program
+    /// reaches the options of it.
+    pub is_subflow: bool,
 }
 
 /// The ends of a flow that can be reached from here.
@@ -37,16 +40,28 @@ impl Ends {
     /// or if the process, the cookie or the interface is unknown.
     #[must_use]
     pub fn change(&self, proposal: &Proposal) -> Option<Change> {
-        let end = match (proposal.beside, proposal.side) {
-            (Some(key), _) => self.beside.iter().find(|end| end.key == key)?,
-            (None, Side::Local) => &self.local,
-            (None, Side::Remote) => self.remote.as_ref()?,
-        };
         Some(Change {
-            target: end.target(proposal.knob.scope)?,
+            target: self.end(proposal)?.target(proposal.knob.scope)?,
             knob: proposal.knob.name.into(),
             to: proposal.to.clone(),
         })
+    }
+
+    /// The same; `None` also where its program alone can make it.
+    pub(crate) fn change_by_others(&self, proposal: &Proposal) -> Option<Change> {
+        let is_its_own = proposal.knob.scope == Scope::Socket && self.end(proposal)?.is_subflow;
+        match is_its_own {
+            true => None,
+            false => self.change(proposal),
+        }
+    }
+
+    fn end(&self, proposal: &Proposal) -> Option<&End> {
+        match (proposal.beside, proposal.side) {
+            (Some(key), _) => self.beside.iter().find(|end| end.key == key),
+            (None, Side::Local) => Some(&self.local),
+            (None, Side::Remote) => self.remote.as_ref(),
+        }
     }
 }
 
@@ -65,7 +80,7 @@ impl End {
             },
             Scope::Route => Target::Route {
                 netns,
-                destination: host_route(self.key.remote.ip()),
+                destination: host_route(self.key.remote.ip())?,
             },
             Scope::Link => Target::Link {
                 netns,
@@ -81,11 +96,12 @@ impl End {
 }
 
 /// The smallest route that covers one host. A socket that speaks IPv4 through IPv6 has a mapped
-/// address, and its packets follow the IPv4 route.
-pub(crate) fn host_route(address: IpAddr) -> String {
+/// address, and its packets follow the IPv4 route. `None` for an address that means another host on
+/// each link: a route to it alone does not say which (RFC 4007, section 6).
+pub(crate) fn host_route(address: IpAddr) -> Option<String> {
     match address.to_canonical() {
-        IpAddr::V4(address) => format!("{address}/32"),
-        IpAddr::V6(address) => format!("{address}/128"),
+        IpAddr::V4(address) => Some(format!("{address}/32")),
+        IpAddr::V6(address) => (!address.is_unicast_link_local()).then(|| format!("{address}/128")),
     }
 }
 
@@ -104,19 +120,25 @@ mod tests {
             cookie: Some(7),
             pid,
             link: link.map(String::from),
+            is_subflow: false,
         }
     }
 
-    fn check(ends: &Ends, side: Side, knob: &str, expected: Option<&str>) {
-        let proposal = Proposal {
+    fn proposal(side: Side, knob: &str) -> Proposal {
+        Proposal {
             side,
             beside: None,
             knob: find_knob(knob).unwrap(),
             to: KnobValue::Flag(true),
             live: Live::Now,
             risk: "",
-        };
-        let change = ends.change(&proposal).map(|change| change.to_string());
+        }
+    }
+
+    fn check(ends: &Ends, side: Side, knob: &str, expected: Option<&str>) {
+        let change = ends
+            .change(&proposal(side, knob))
+            .map(|change| change.to_string());
         assert_eq!(change.as_deref(), expected);
     }
 
@@ -159,6 +181,29 @@ mod tests {
         );
     }
 
+    /// It can be told to the user, but not be tried.
+    #[test]
+    fn only_its_program_sets_options_of_a_subflow() {
+        let ends = |is_subflow| Ends {
+            local: End {
+                is_subflow,
+                ..end(Some(4127), None)
+            },
+            remote: None,
+            beside: Vec::new(),
+        };
+        let check = |is_subflow: bool, knob: &str, expected: bool| {
+            let proposal = proposal(Side::Local, knob);
+            let by_others = ends(is_subflow).change_by_others(&proposal);
+            assert_eq!(by_others.is_some(), expected, "{knob}, {is_subflow}");
+            assert!(ends(is_subflow).change(&proposal).is_some());
+        };
+        check(true, "nodelay", false);
+        check(true, "route.initcwnd", true);
+        check(true, "net.ipv4.tcp_wmem", true);
+        check(false, "nodelay", true);
+    }
+
     #[test]
     fn what_is_out_of_reach_has_none() {
         let ends = Ends {
@@ -169,10 +214,11 @@ mod tests {
         check(&ends, Side::Remote, "nodelay", None);
         check(&ends, Side::Local, "nodelay", None);
         check(&ends, Side::Local, "link.txqueuelen", None);
-        assert_eq!(
-            host_route("::ffff:10.0.0.9".parse().unwrap()),
-            "10.0.0.9/32"
-        );
-        assert_eq!(host_route("fd00::9".parse().unwrap()), "fd00::9/128");
+        let check = |address: &str, expected: Option<&str>| {
+            assert_eq!(host_route(address.parse().unwrap()).as_deref(), expected);
+        };
+        check("::ffff:10.0.0.9", Some("10.0.0.9/32"));
+        check("fd00::9", Some("fd00::9/128"));
+        check("fe80::9", None);
     }
 }

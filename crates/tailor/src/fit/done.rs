@@ -1,5 +1,7 @@
 //! What is not tried again.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::candidate::{Candidate, Name};
 use crate::experiment::Outcome;
 
@@ -13,8 +15,8 @@ pub(super) struct Done {
     names: Vec<Name>,
     /// Kinds of which one was tried without an answer.
     undecided: Vec<Name>,
-    /// The kind of each one that failed, wherever its other ends are.
-    failed: Vec<Name>,
+    /// The ends that a kind failed to, by its name wherever they are.
+    failed: BTreeMap<Name, BTreeSet<Name>>,
 }
 
 impl Done {
@@ -33,15 +35,19 @@ impl Done {
     pub(super) fn leave(&mut self, candidate: &Candidate, outcome: Option<&Outcome>) {
         self.names.push(candidate.name());
         let kinds = candidate.names_of_kind();
+        let is_decided = outcome.is_none_or(Outcome::is_decided);
+        if is_decided {
+            let kind = candidate.name_of_kind();
+            let ends = self.failed.entry(kind.clone()).or_default();
+            ends.extend(kinds.iter().cloned());
+            if ends.len() >= ENDS_MAX {
+                self.names.push(kind);
+            }
+        }
         let is_second = kinds.iter().all(|kind| self.undecided.contains(kind));
-        match is_second || outcome.is_none_or(Outcome::is_decided) {
+        match is_decided || is_second {
             true => self.names.extend(kinds),
             false => self.undecided.extend(kinds),
-        }
-        let kind = candidate.name_of_kind();
-        self.failed.push(kind.clone());
-        if self.failed.iter().filter(|failed| **failed == kind).count() >= ENDS_MAX {
-            self.names.push(kind);
         }
     }
 }
@@ -82,17 +88,26 @@ mod tests {
         }
     }
 
+    /// Whether another end is left after this outcome at these ends, each with its own number.
+    fn left_after(outcome: &Outcome, ends: &[u8]) -> bool {
+        let mut done = Done::default();
+        for (number, end) in (1 << 20..).zip(ends) {
+            done.leave(&sndbuf_to(&[*end], number), Some(outcome));
+        }
+        sndbuf_to(&[9], 8 << 20).is_left((&[], done.names()), true)
+    }
+
     #[test]
     fn what_failed_to_three_ends_is_tried_to_no_other() {
-        let experiment = Experiment::alternating(Objective::Goodput);
-        let nothing = experiment.given_up("");
-        let mut done = Done::default();
-        let to = |end: u8| sndbuf_to(&[end], 1 << (20 + end));
-        for end in 2..5 {
-            assert!(to(end).is_left((&[], done.names()), true), "{end}");
-            done.leave(&to(end), Some(&nothing));
-        }
-        assert!(!to(5).is_left((&[], done.names()), true));
+        let undecided = Experiment::alternating(Objective::Goodput).given_up("they closed");
+        let nothing = Outcome {
+            why: None,
+            ..undecided.clone()
+        };
+        assert!(left_after(&nothing, &[2, 3]));
+        assert!(!left_after(&nothing, &[2, 3, 4]));
+        assert!(left_after(&nothing, &[2, 2, 3]), "two ends");
+        assert!(left_after(&undecided, &[2, 3, 4]), "it did not fail");
     }
 
     #[test]

@@ -13,7 +13,14 @@ use tailor::{Settings, Undone, Values};
 use crate::commands::guard;
 
 /// In place of a value: one of several connections had ended before its change.
-pub(crate) const CLOSED: &str = "connection closed";
+const CLOSED: &str = "connection closed";
+/// In place of a value: nothing led to one of several other ends.
+const UNROUTED: &str = "no route";
+
+/// Whether a change was made, by the value that it was told with.
+pub(crate) fn was_made(to: &str) -> bool {
+    to != CLOSED && to != UNROUTED
+}
 
 /// The settings of real hosts.
 pub(crate) struct Journalled {
@@ -94,21 +101,22 @@ impl Settings for Journalled {
         let mut values = Vec::new();
         let mut closed = 0;
         for change in changes {
-            let is_of_socket = matches!(change.target, Target::Socket { .. });
             values.push(match transaction.apply(change) {
                 Ok(applied) => Values {
                     from: applied.old.to_string(),
                     to: applied.now.to_string(),
                 },
-                // One of several connections may have ended since it was seen.
-                Err(linux::Error::NotFound { .. }) if is_of_socket => {
+                Err(error) => {
+                    let is_alone = changes.len() == 1;
+                    let Some(gone) = gone(&error, &change.target, is_alone) else {
+                        return Err(error.into());
+                    };
                     closed += 1;
                     Values {
                         from: String::new(),
-                        to: CLOSED.into(),
+                        to: gone.into(),
                     }
                 }
-                Err(error) => return Err(error.into()),
             });
         }
         let all_closed = closed == changes.len();
@@ -148,6 +156,18 @@ impl Settings for Journalled {
     }
 }
 
+/// What is told in place of a value where the other end is missing: one of several connections may
+/// have ended since it was seen, and one of several clients be where no route leads to.
+fn gone(error: &linux::Error, target: &Target, is_alone: bool) -> Option<&'static str> {
+    match (error, target) {
+        (linux::Error::NotFound { .. }, Target::Socket { .. }) => Some(CLOSED),
+        (linux::Error::NotFound { what, .. }, Target::Route { .. }) => {
+            (*what == "route to" && !is_alone).then_some(UNROUTED)
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
@@ -182,6 +202,27 @@ mod tests {
             knob: "nodelay".into(),
             to: KnobValue::Flag(true),
         }
+    }
+
+    #[test]
+    fn one_client_among_several_to_which_nothing_leads_costs_its_own_change_only() {
+        let check = |what: &'static str, is_alone: bool, expected: Option<&str>| {
+            let error = linux::Error::NotFound {
+                what,
+                name: "10.0.0.9".into(),
+                hint: String::new(),
+            };
+            let target = Target::Route {
+                netns: Netns::Own,
+                destination: "10.0.0.9/32".into(),
+            };
+            let found = gone(&error, &target, is_alone);
+            assert_eq!(found, expected, "{what}, alone: {is_alone}");
+            assert!(found.is_none_or(|found| !was_made(found)));
+        };
+        check("route to", false, Some("no route"));
+        check("route to", true, None);
+        check("namespace", false, None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use base::{Scope, find_knob};
 use serde::Serialize;
 use tailor::{Fitting, Tried};
 
-use crate::subject::journalled::CLOSED;
+use crate::subject::journalled::was_made;
 
 /// Results that stay, and how the program itself gets the rest.
 #[derive(Debug, Serialize)]
@@ -105,7 +105,7 @@ fn stays(tried: &Tried) -> Vec<LastingChange> {
         place: change.target.clone(),
         undo: undo.clone(),
     };
-    let stay = tried.changes.iter().filter(|change| change.to != CLOSED);
+    let stay = tried.changes.iter().filter(|change| was_made(&change.to));
     stay.map(of).collect()
 }
 

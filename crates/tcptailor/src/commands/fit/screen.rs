@@ -16,7 +16,7 @@ use crate::commands::diagnose::document::FlowRow;
 use crate::commands::diagnose::{screen, seen};
 use crate::commands::knobs::scope_name;
 use crate::output::{self, push_wrapped};
-use crate::subject::journalled::CLOSED;
+use crate::subject::journalled::was_made;
 use crate::subject::path::{PathReport, Started};
 
 /// The fault, the path, and the programs.
@@ -488,12 +488,12 @@ fn table(tried: &[Tried], is_test: bool) -> String {
 /// `nodelay: off -> on`, a line for each that was made.
 pub(super) fn changes(changes: &[ChangeMade]) -> String {
     let text = |change: &ChangeMade| match (change.from.as_str(), change.to.as_str()) {
-        (_, CLOSED) => format!("{}: {CLOSED}", change.knob),
+        (_, gone) if !was_made(gone) => format!("{}: {gone}", change.knob),
         ("", to) => format!("{} = {to}", change.knob),
         (from, to) => format!("{}: {from} -> {to}", change.knob),
     };
-    let was_made = |change: &&ChangeMade| change.to != CLOSED;
-    let mut lines: Vec<String> = changes.iter().filter(was_made).map(text).collect();
+    let made = changes.iter().filter(|change| was_made(&change.to));
+    let mut lines: Vec<String> = made.map(text).collect();
     if lines.is_empty() {
         lines = changes.iter().map(text).collect();
     }
