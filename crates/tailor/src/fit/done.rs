@@ -8,6 +8,8 @@ use crate::experiment::Outcome;
 /// What a socket needs depends on how far its other end is, but a server has thousands of them,
 /// and each experiment takes as long as one may: what failed to so many ends is tried to no other.
 const ENDS_MAX: usize = 3;
+/// The same of what had no answer, such as where connections close meanwhile.
+const UNANSWERED_MAX: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -17,6 +19,8 @@ pub(super) struct Done {
     undecided: Vec<Name>,
     /// The ends that a kind failed to, by its name wherever they are.
     failed: BTreeMap<Name, BTreeSet<Name>>,
+    /// Those that gave no answer to it.
+    unanswered: BTreeMap<Name, BTreeSet<Name>>,
 }
 
 impl Done {
@@ -36,13 +40,15 @@ impl Done {
         self.names.push(candidate.name());
         let kinds = candidate.names_of_kind();
         let is_decided = outcome.is_none_or(Outcome::is_decided);
-        if is_decided {
-            let kind = candidate.name_of_kind();
-            let ends = self.failed.entry(kind.clone()).or_default();
-            ends.extend(kinds.iter().cloned());
-            if ends.len() >= ENDS_MAX {
-                self.names.push(kind);
-            }
+        let (ends, most) = match is_decided {
+            true => (&mut self.failed, ENDS_MAX),
+            false => (&mut self.unanswered, UNANSWERED_MAX),
+        };
+        let kind = candidate.name_of_kind();
+        let ends = ends.entry(kind.clone()).or_default();
+        ends.extend(kinds.iter().cloned());
+        if ends.len() >= most {
+            self.names.push(kind);
         }
         let is_second = kinds.iter().all(|kind| self.undecided.contains(kind));
         match is_decided || is_second {
@@ -94,7 +100,7 @@ mod tests {
         for (number, end) in (1 << 20..).zip(ends) {
             done.leave(&sndbuf_to(&[*end], number), Some(outcome));
         }
-        sndbuf_to(&[9], 8 << 20).is_left((&[], done.names()), true)
+        sndbuf_to(&[19], 8 << 20).is_left((&[], done.names()), true)
     }
 
     #[test]
@@ -108,6 +114,9 @@ mod tests {
         assert!(!left_after(&nothing, &[2, 3, 4]));
         assert!(left_after(&nothing, &[2, 2, 3]), "two ends");
         assert!(left_after(&undecided, &[2, 3, 4]), "it did not fail");
+        let many: Vec<u8> = (2..10).collect();
+        assert!(left_after(&undecided, &many[1..]));
+        assert!(!left_after(&undecided, &many), "none gave an answer");
     }
 
     #[test]
