@@ -56,6 +56,11 @@ impl Connection {
     }
 
     fn arm_probe_of_held(&mut self, now: Instant, shared: &Shared) {
+        if self.timers.due(Timer::Handshake).is_some() {
+            // A SYN that crossed the peer's is in flight still, though the connection was closed:
+            // its timer is the one that waits for an answer.
+            return;
+        }
         if self.held.limit() != Limit::PeerWindow {
             self.forget_probe_backoff();
         }
