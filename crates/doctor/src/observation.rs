@@ -144,8 +144,8 @@ pub fn diagnose(observation: &Observation<'_>) -> Report {
 /// At least this part of what the other direction carries.
 const AS_MUCH: f64 = 0.5;
 
-/// Whether the one direction carries about as much as the other: which of them has more is chance
-/// then, and what can be told of one is not left unsaid for that.
+/// Whether the one direction carries about as much as the other: which of them carries more is
+/// chance then, so that a verdict on either is a verdict on the connection.
 fn carries_as_much(one: &View<'_>, other: &View<'_>) -> bool {
     let bps = |view: &View<'_>| view.rate().map(|rate| rate.bits_per_second() as f64);
     bps(one)

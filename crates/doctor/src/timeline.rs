@@ -492,21 +492,8 @@ impl Timeline {
         if self.interval() < least * LASTING_TIMES {
             return None;
         }
-        let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
-        let acked: Vec<(Instant, u64)> = acked.collect();
-        let mut from = 0;
-        let mut best = None;
-        for &(at, bytes) in &acked {
-            let is_whole = |begin: &(Instant, u64)| at.since(begin.0) >= least;
-            while acked.get(from + 1).is_some_and(is_whole) {
-                from += 1;
-            }
-            let (begin, before) = acked[from];
-            let time = at.since(begin);
-            if time >= least && !time.is_zero() {
-                best = best.max(Some(Rate::of(bytes.saturating_sub(before), time)));
-            }
-        }
+        let all = self.acked_over(least).into_iter();
+        let best = all.map(|(_, rate)| rate).max();
         Some(best?.max(self.rate()?))
     }
 
@@ -517,23 +504,30 @@ impl Timeline {
     #[must_use]
     pub fn dense_rate(&self) -> Option<Rate> {
         let least = (self.min_rtt()? / 2).max(DENSE_TIME_MIN);
+        let all = self.acked_over(least).into_iter();
+        let dense = all.filter(|(time, _)| *time <= least * 2);
+        let mut rates: Vec<Rate> = dense.map(|(_, rate)| rate).collect();
+        rates.sort_unstable();
+        rates.get(rates.len() * 9 / 10).copied()
+    }
+
+    /// The rates at which payload was acknowledged up to each look, since the latest one that is at
+    /// least this long before it, with the time between the two.
+    fn acked_over(&self, least: Duration) -> Vec<(Duration, Rate)> {
         let acked = self.samples().filter_map(|s| Some((s.at, s.bytes_acked?)));
         let acked: Vec<(Instant, u64)> = acked.collect();
-        let mut rates: Vec<Rate> = Vec::new();
         let mut from = 0;
-        for &(at, bytes) in &acked {
+        let rate = |&(at, bytes): &(Instant, u64)| {
             let is_whole = |begin: &(Instant, u64)| at.since(begin.0) >= least;
             while acked.get(from + 1).is_some_and(is_whole) {
                 from += 1;
             }
             let (begin, before) = acked[from];
             let time = at.since(begin);
-            if time >= least && time <= least * 2 {
-                rates.push(Rate::of(bytes.saturating_sub(before), time));
-            }
-        }
-        rates.sort_unstable();
-        rates.get(rates.len() * 9 / 10).copied()
+            let is_long = time >= least && !time.is_zero();
+            is_long.then(|| (time, Rate::of(bytes.saturating_sub(before), time)))
+        };
+        acked.iter().filter_map(rate).collect()
     }
 
     /// Bandwidth-delay product of the best rate and the smallest round-trip time, in bytes.

@@ -181,7 +181,7 @@ mod tests {
         );
     }
 
-    /// It can be told to the user, but not be tried.
+    /// It is reported, but cannot be tried.
     #[test]
     fn only_its_program_sets_options_of_a_subflow() {
         let ends = |is_subflow| Ends {
