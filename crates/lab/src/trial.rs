@@ -78,18 +78,16 @@ impl PathSpec {
         }
     }
 
-    /// The same that loses these shares of its packets by chance, from client to server and back.
+    /// The same that loses these shares of its packets by chance, from client to server and back,
+    /// so many in a row on average ([`Loss::in_bursts`]).
     #[must_use]
-    pub fn with_losses(mut self, losses: [Fraction; 2]) -> Self {
+    pub fn with_losses(mut self, losses: [Fraction; 2], in_a_row: f64) -> Self {
         if let Self::Emulated {
             forward, reverse, ..
         } = &mut self
         {
             for (link, share) in [forward, reverse].into_iter().zip(losses) {
-                link.loss = match share.parts() {
-                    0 => Loss::Never,
-                    _ => Loss::Random(share),
-                };
+                link.loss = Loss::in_bursts(share, in_a_row);
             }
         }
         self

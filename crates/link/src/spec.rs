@@ -26,6 +26,30 @@ pub enum Loss {
     },
 }
 
+impl Loss {
+    /// This share of all packets, of which so many are lost in a row on average: each by itself
+    /// where that is 1 or less.
+    #[must_use]
+    pub fn in_bursts(share: Fraction, in_a_row: f64) -> Self {
+        let share_lost = share.parts() as f64 / 1e9;
+        if share.parts() == 0 {
+            return Self::Never;
+        }
+        if in_a_row <= 1.0 || share_lost >= 1.0 {
+            return Self::Random(share);
+        }
+        let part = |of: f64| Fraction::from_parts((of.min(1.0) * 1e9).round() as u32);
+        // In the long run the bad state has this share of the packets.
+        let leave_bad = 1.0 / in_a_row;
+        Self::GilbertElliott {
+            good_to_bad: part(leave_bad * share_lost / (1.0 - share_lost)),
+            bad_to_good: part(leave_bad),
+            loss_good: Fraction::from_parts(0),
+            loss_bad: part(1.0),
+        }
+    }
+}
+
 /// How packets are reordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reorder {

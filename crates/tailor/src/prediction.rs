@@ -194,11 +194,11 @@ impl Prediction {
         })
     }
 
-    /// Whether it approaches the rate of the path, which then has to be known.
+    /// Whether it approaches the rate of a path that fits, which then has to be known.
     pub(crate) fn is_bound_by_path(&self) -> bool {
         self.goodput_bps
             .zip(self.path_bps)
-            .is_some_and(|(goodput, path)| goodput.value > FULL_SHARE * path.value)
+            .is_some_and(|(goodput, path)| goodput.high > FULL_SHARE * path.low)
     }
 
     /// The metric of [`Prediction::range`]: goodput, where no program reported response times.
@@ -261,7 +261,7 @@ impl Basis<'_> {
         bps > FULL_SHARE * self.path_bps.value
     }
 
-    fn goodput(&self) -> Option<Range> {
+    pub(crate) fn goodput(&self) -> Option<Range> {
         let floor = self.floor("goodput", GOODPUT_FLOOR, 0.0);
         let is_full = |bps: f64| self.is_full(bps);
         let range = self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)?;

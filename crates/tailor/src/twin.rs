@@ -93,6 +93,9 @@ pub enum NoPrediction {
     PathRate {
         /// In bit/s, payload.
         at_least_bps: f64,
+        /// What would be carried on the slowest path that fits, in bit/s, where that is more than
+        /// now.
+        then_at_least_bps: Option<f64>,
     },
     /// The twin does not reproduce the observations.
     SelfCheck(SelfCheck),
@@ -123,12 +126,22 @@ impl core::fmt::Display for NoPrediction {
                 "packets do not show how {knob} is set there now; predict from a recording of that \
                  end (`tcptailor record -o FILE`)"
             ),
-            Self::PathRate { at_least_bps } => write!(
-                f,
-                "the rate of the path is unknown (at least {}), and the effect of the change \
-                 depends on it",
-                base::human::bps(at_least_bps.round() as u64)
-            ),
+            Self::PathRate {
+                at_least_bps,
+                then_at_least_bps,
+            } => {
+                let shown = |bps: f64| base::human::bps(bps.round() as u64);
+                write!(
+                    f,
+                    "the rate of the path is unknown (at least {}), and the effect of the change \
+                     depends on it",
+                    shown(*at_least_bps)
+                )?;
+                match then_at_least_bps {
+                    Some(then) => write!(f, ": it gives {} or more", shown(*then)),
+                    None => Ok(()),
+                }
+            }
             Self::SelfCheck(check) => {
                 f.write_str("the twin does not reproduce the measurement:")?;
                 let off = check.compared.iter().filter(|compared| !compared.ok);
@@ -237,6 +250,7 @@ impl Twin {
             rtt: seen.min_rtt.ok_or(NoPrediction::RoundTrip)?,
             queue_pkts: 1000.0,
             loss: [0.0; 2],
+            in_a_row: seen.lost_together.unwrap_or(1.0),
             mtu: mtu(&seen),
             hosts,
             held: [None; 2],
@@ -452,14 +466,17 @@ impl Twin {
             path_bps: self.path_range(),
             operations_bytes: traffic::bytes_at_once(&self.best.workload),
         };
+        let goodput = basis.goodput().ok_or(NoPrediction::Traffic)?;
         let prediction = Prediction::of(objective, &basis);
         let prediction = prediction.ok_or(NoPrediction::Traffic)?;
         let is_bound = prediction.is_bound_by_path();
         if self.seen.is_one_way()
             && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
         {
+            let is_more = goodput.low > self.seen.goodput_bps();
             return Err(NoPrediction::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
+                then_at_least_bps: is_more.then_some(goodput.low),
             });
         }
         Ok(prediction)
@@ -502,11 +519,11 @@ impl Twin {
     }
 
     /// Segments per second that losses by chance allow at most, about: a window of
-    /// `sqrt(1.5 / loss)` segments a round trip (Mathis and others, 1997), which CUBIC exceeds on
-    /// long paths.
+    /// `sqrt(1.5 / loss)` segments a round trip (Mathis and others, 1997), where those in a row are
+    /// one loss; CUBIC exceeds it on long paths.
     fn losing_events_per_s(&self, draft: &Draft) -> f64 {
         let [up, down] = draft.loss;
-        let window = (1.5 / up.max(down)).sqrt();
+        let window = (1.5 * draft.in_a_row.max(1.0) / up.max(down)).sqrt();
         LOSING_FACTOR * window * self.seen.connections.max(1) as f64 / draft.rtt
     }
 

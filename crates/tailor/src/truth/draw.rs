@@ -57,7 +57,7 @@ pub(super) fn case(seed: u64, number: u32) -> TruthCase {
         ..HostSpec::default()
     };
     let trial = Trial {
-        path: PathSpec::emulated(rate, rtt, queue).with_losses([loss, loss]),
+        path: PathSpec::emulated(rate, rtt, queue).with_losses([loss, loss], 1.0),
         client: host(client),
         server: host(server),
         workload,

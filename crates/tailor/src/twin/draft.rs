@@ -34,6 +34,8 @@ pub(super) struct Draft {
     pub(super) queue_pkts: f64,
     /// Loss from client to server, and back.
     pub(super) loss: [f64; 2],
+    /// How many of them are lost in a row, on average; 1: each by itself.
+    pub(super) in_a_row: f64,
     pub(super) mtu: u64,
     pub(super) hosts: Hosts,
     /// What the programs of client and server keep in their send buffers.
@@ -141,7 +143,7 @@ impl Draft {
             PathSpec::emulated(rate, rtt, queue)
                 .without_overhead()
                 .with_mtu(Bytes(self.mtu))
-                .with_losses(self.loss.map(fraction))
+                .with_losses(self.loss.map(fraction), self.in_a_row)
         };
         let path = self.path.clone().unwrap_or_else(fitted);
         let host = |settings: &lab::Settings, held: Option<Held>| HostSpec {
@@ -171,6 +173,7 @@ impl Draft {
             rtt: trial.path.rtt().as_secs_f64(),
             queue_pkts: 0.0,
             loss: [0.0; 2],
+            in_a_row: 1.0,
             mtu,
             hosts: Hosts {
                 client: trial.client.settings.clone(),

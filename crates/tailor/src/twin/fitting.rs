@@ -10,10 +10,14 @@ use super::observables::{HEADERS_BYTES, Observables};
 use super::parallel::each;
 
 /// Seeds of the runs that a path is chosen by; those of predictions are others.
-const SEEDS: [u64; 3] = [11, 12, 13];
+const SEEDS: [u64; SEEDS_MAX] = [11, 12, 13, 14, 15, 16];
+/// So many for the paths between which chance decides.
+const SEEDS_MAX: usize = 6;
 /// Packets of all runs, and what setting one up takes, as packets: less than
 /// a second, about.
 pub(super) const PACKETS_MAX: f64 = 800_000.0;
+/// The same where chance decides of losses, so that each path takes several runs.
+const PACKETS_MAX_LOSSY: f64 = 2.0 * PACKETS_MAX;
 pub(super) const RUN_COSTS: f64 = 1000.0;
 /// Small messages tell a slow path from hosts that have other work to do only by little, and few
 /// paths are slower than this; each factor of e below it has to be worth this many units.
@@ -30,8 +34,10 @@ const RATE_STEP_MESSAGES: f64 = 2.0;
 const RATE_FACTOR_MAX: f64 = 60.0;
 const RATE_MAX_BPS: f64 = 12e9;
 const RATE_MIN_BPS: f64 = 500e3;
-/// Around the best one, in two rounds: this many steps down and up.
+/// Around the best one, in rounds: this many steps down and up.
 const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
+/// The same where packets are lost, by chance: that leaves no more to be found, and more to be tried.
+const NEARER_LOSSY: [(f64, i32); 1] = [(1.15, 2)];
 /// Rates that differ by this factor are looked around separately, where one fits worse than the
 /// other by no more than that.
 const BASIN_FACTOR: f64 = 1.5;
@@ -39,6 +45,9 @@ const BASIN_DISTANCE: f64 = 15.0;
 /// A path that fits worse by no more than this is as plausible: three units of what two looks at
 /// one connection differ by, squared.
 const PLAUSIBLE: f64 = 9.0;
+/// The same where chance decides of losses: two units, of one parameter, since the units have that
+/// chance in them.
+const PLAUSIBLE_LOSSY: f64 = 4.0;
 /// One in each of the numbers that are compared.
 const GOOD_DISTANCE: f64 = 6.0;
 /// Queue size, in bandwidth-delay products, where none was seen to overflow.
@@ -47,8 +56,14 @@ const QUEUE_BDPS: f64 = 1.0;
 const TIME_NOISE: f64 = 60e-6;
 /// Looks at a connection with losses differ by so much more, squared.
 const LOSS_VARIANCE: f64 = 5.0;
+/// How much two looks at one connection differ in [`Observables::lost_together`], as a share, if
+/// there are many losses.
+const TOGETHER_NOISE: f64 = 0.1;
 /// How much two looks at one connection differ in [`Observables::swing`].
 const SWING_NOISE: f64 = 0.03;
+/// The same as a share of it where losses keep the window from being as large at one time as at
+/// another.
+const SWING_NOISE_LOSSY: f64 = 0.2;
 /// A response that takes so much longer than a round trip waits for a timer, and what such a timer
 /// may be late by, in seconds.
 const STALL: f64 = 0.035;
@@ -66,6 +81,8 @@ const FULL_DISTANCE: f64 = 27.0;
 const RANDOM_SHARE: f64 = 0.6;
 /// Where packets are lost, a queue of this many can have dropped them.
 const LOSING_QUEUE_PKTS: f64 = 12.0;
+/// Nor is the rate of its path more than this many times what was carried.
+const OVERFLOW_FACTOR_MAX: f64 = 4.0;
 /// A queue that drops packets is at least this long.
 const STOOD_MIN_PKTS: f64 = 8.0;
 /// The rate of a link that trains show, and what it may be off by, as a share.
@@ -82,6 +99,8 @@ const QUEUE_MIN_PKTS: f64 = 20.0;
 pub(super) struct Fitted {
     pub(super) draft: Draft,
     pub(super) distance: f64,
+    /// Runs that this is of.
+    pub(super) seeds: usize,
 }
 
 /// Parameters that fit.
@@ -165,18 +184,20 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     }
     search.run_all();
     search.seeds = seeds;
-    for basin in search.basins() {
-        let (step, count) = NEARER[0];
-        search.try_around(&basin, step, count);
+    let is_lossy = seen.lost_share > 0.0;
+    let rounds: &[_] = if is_lossy { &NEARER_LOSSY } else { &NEARER };
+    let mut around = search.basins();
+    for (step, count) in rounds {
+        for draft in &around {
+            search.try_around(draft, *step, *count);
+        }
+        search.run_all();
+        around = search.best().map(|best| best.draft).into_iter().collect();
     }
-    search.run_all();
-    let (step, count) = NEARER[1];
-    let best = search.best()?.draft;
-    search.try_around(&best, step, count);
-    search.run_all();
     search.try_mean();
     search.try_queues();
     search.try_losses();
+    search.try_ends();
     // A path that is slower than what it carried there is not; that no faster one fits shows.
     let most = rates(seen).last().copied().unwrap_or(RATE_MAX_BPS);
     search.is_rate_known = search.is_below(most);
@@ -212,7 +233,11 @@ impl Search<'_> {
     /// Whether there is room for the runs of one draft.
     fn affords(&mut self, draft: &Draft) -> bool {
         let costs = (self.events_in(self.times_of(draft)) + RUN_COSTS) * self.seeds as f64;
-        self.is_spent |= self.packets + costs > PACKETS_MAX;
+        let most = match self.seen.lost_share > 0.0 {
+            true => PACKETS_MAX_LOSSY,
+            false => PACKETS_MAX,
+        };
+        self.is_spent |= self.packets + costs > most;
         if !self.is_spent {
             self.packets += costs;
             self.runs += self.seeds;
@@ -261,6 +286,7 @@ impl Search<'_> {
                 self.tried.push(Fitted {
                     draft,
                     distance: distance + prior,
+                    seeds: self.seeds,
                 });
             }
         }
@@ -318,7 +344,9 @@ impl Search<'_> {
                 (most - least).max(0.0) * rate / 8.0 / draft.mtu as f64
             });
         draft.queue_pkts = (bdp * QUEUE_BDPS).max(stood * 1.2).max(QUEUE_MIN_PKTS);
-        let may_overflow = stood > STOOD_MIN_PKTS && !self.seen.is_small();
+        // A queue that overflows is one of a path that is full most of the time.
+        let is_filled = rate < OVERFLOW_FACTOR_MAX * self.seen.goodput_bps();
+        let may_overflow = stood > STOOD_MIN_PKTS && is_filled && !self.seen.is_small();
         let overflows = (self.seen.lost_share > 0.0 && may_overflow).then(|| Draft {
             // Perhaps only the queue lost them.
             loss: [0.0; 2],
@@ -400,7 +428,11 @@ impl Search<'_> {
     /// What fits nearly as well as the best.
     pub(super) fn plausible(&self, best: &Fitted) -> Vec<&Fitted> {
         // Where even the best is far off, the units are too small for this connection.
-        let limit = best.distance + PLAUSIBLE * (best.distance / GOOD_DISTANCE).max(1.0);
+        let more = match self.seen.lost_share > 0.0 {
+            true => PLAUSIBLE_LOSSY,
+            false => PLAUSIBLE,
+        };
+        let limit = best.distance + more * (best.distance / GOOD_DISTANCE).max(1.0);
         let plausible = self.tried.iter();
         plausible
             .filter(|fitted| fitted.distance <= limit)
@@ -480,6 +512,36 @@ impl Search<'_> {
         let mean = tried.find(|tried| tried.draft.rate_bps.to_bits() == rate.to_bits());
         if let Some(mean) = mean.filter(|mean| mean.distance <= best.distance + 1.0) {
             mean.distance = mean.distance.min(best.distance - 1e-9);
+        }
+    }
+
+    /// More runs of the slowest and the fastest path that are plausible by what few runs showed.
+    fn try_ends(&mut self) {
+        if self.seen.lost_share > 0.0 {
+            self.seeds = SEEDS_MAX;
+        }
+        while let Some(best) = self.best() {
+            let plausible = self.plausible(&best);
+            let by_rate =
+                |a: &&&Fitted, b: &&&Fitted| a.draft.rate_bps.total_cmp(&b.draft.rate_bps);
+            let ends = [
+                plausible.iter().min_by(by_rate),
+                plausible.iter().max_by(by_rate),
+            ];
+            let few = ends
+                .into_iter()
+                .flatten()
+                .find(|end| end.seeds < self.seeds);
+            let Some(draft) = few.map(|end| end.draft.clone()) else {
+                return;
+            };
+            if !self.affords(&draft) {
+                return;
+            }
+            self.tried
+                .retain(|fitted| fitted.draft != draft || fitted.seeds == self.seeds);
+            self.waiting.push((draft, 0.0));
+            self.run_all();
         }
     }
 
@@ -565,6 +627,16 @@ impl Search<'_> {
                 prior,
             );
         }
+        let in_a_row = best.draft.in_a_row;
+        for in_a_row in [1.0, in_a_row.sqrt(), in_a_row * 1.4] {
+            self.try_one(
+                Draft {
+                    in_a_row,
+                    ..best.draft.clone()
+                },
+                0.0,
+            );
+        }
         self.run_all();
     }
 }
@@ -615,7 +687,8 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
         let unit = |a: f64| a * share + noise;
         pair.map_or(0.0, |(a, b)| ((a - b) / unit(a)).powi(2).min(1e4))
     };
-    let noise = if seen.lost_share > 0.0 { 0.08 } else { 0.03 };
+    let is_lossy = seen.lost_share > 0.0;
+    let noise = if is_lossy { 0.08 } else { 0.03 };
     let mut sum = by_ratio(&|s| Some(s.goodput_bps()), noise);
     // A timer of a kernel may be a tick late, and where several are waited for, each of them.
     let tick = match seen.response() {
@@ -630,18 +703,32 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
     sum += by_time(&Observables::queue_time, 0.08 * looser);
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15 * looser);
     if seen.is_one_way() && !has_link {
-        sum += by_ratio(&|s| Some(s.crest?.bps), 0.15);
+        // How dense a train can be is hardly a matter of where losses fell.
+        let certain = if is_lossy { LOSS_VARIANCE } else { 1.0 };
+        sum += certain * by_ratio(&|s| Some(s.crest?.bps), 0.15);
         let swing = |s: &Observables| s.swing;
         let pair = swing(seen).zip(mean(&swing));
-        sum += pair.map_or(0.0, |(a, b)| ((a - b) / SWING_NOISE).powi(2));
+        sum += pair.map_or(0.0, |(a, b)| {
+            let unit = if is_lossy {
+                a * SWING_NOISE_LOSSY
+            } else {
+                SWING_NOISE
+            };
+            ((a - b) / unit.max(SWING_NOISE)).powi(2)
+        });
     }
+    let pair = seen.lost_together.zip(mean(&|s| s.lost_together));
+    sum += pair.map_or(0.0, |(a, b)| {
+        let unit = TOGETHER_NOISE + 1.0 / seen.lost_times.sqrt();
+        ((a / b).ln() / unit).powi(2)
+    });
     let lost = seen.lost_share;
     let counted = (lost * seen.lost_of).max(1.0);
     let twin_lost = mean(&|s| Some(s.lost_share)).unwrap_or(0.0);
     let unit = lost.max(3.0 / seen.lost_of.max(1.0)) * (0.3 + 1.0 / counted.sqrt());
     sum += ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
     // Where chance decides of losses, it decides of all that follows from them.
-    Some(if lost > 0.0 { sum / LOSS_VARIANCE } else { sum })
+    Some(if is_lossy { sum / LOSS_VARIANCE } else { sum })
 }
 
 /// The direction that a loss is counted in.

@@ -254,7 +254,14 @@ impl Search<'_> {
             let is_nearer = best.as_ref().is_none_or(|(nearest, _)| off < *nearest);
             if let Some(distance) = likely(self.seen, &twins).filter(|_| is_nearer) {
                 let distance = distance + (off / OFF_UNIT).powi(2) + self.off_besides(&twins);
-                best = Some((off, Fitted { draft, distance }));
+                best = Some((
+                    off,
+                    Fitted {
+                        draft,
+                        distance,
+                        seeds: self.seeds,
+                    },
+                ));
             }
             if off <= NEAR || off > FAR_OFF && step >= FAR_STEPS {
                 break;

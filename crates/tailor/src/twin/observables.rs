@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{FlowSample, Fraction, Limit};
+use base::{FlowSample, Fraction, Instant, Limit};
 use doctor::{Place, Services, Shares, Timeline, Track};
 use lab::{End, Measure};
 
@@ -84,6 +84,10 @@ pub struct Observables {
     pub lost_share: f64,
     /// Segments that this share was counted from.
     pub lost_of: f64,
+    /// Segments that were retransmitted in a round trip in which some were, on average.
+    pub lost_together: Option<f64>,
+    /// How many such round trips that is the mean of.
+    pub lost_times: f64,
     /// Median of the smoothed round-trip times just before losses, where there were any.
     pub srtt_at_loss: Option<f64>,
     /// Reordering events per segment that arrived out of order and was not lost.
@@ -183,6 +187,8 @@ impl Observables {
             rttvar: rttvar(sender.unwrap_or(main.here)),
             lost_share: losses.share(),
             lost_of: losses.segments,
+            lost_together: losses.together(),
+            lost_times: losses.times,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
@@ -468,9 +474,9 @@ fn values(track: &Track, read: impl Fn(&FlowSample) -> Option<f64>) -> Vec<f64> 
         .collect()
 }
 
-/// Losses of the whole life of a connection are counted where they are about as frequent, up to
-/// this factor, as in the look.
-const LIFE_FACTOR: f64 = 2.5;
+/// Losses of the whole life of a connection are counted where their share differs from that of the
+/// look by no more standard deviations of the difference of two shares.
+const LIFE_DEVIATIONS: f64 = 2.0;
 
 /// The value below which this share of them lies.
 pub(super) fn percentile(mut values: Vec<f64>, share: f64) -> Option<f64> {
@@ -532,6 +538,9 @@ struct Losses {
     segments: f64,
     srtts: Vec<f64>,
     reordered: f64,
+    /// Round trips of the look in which segments were retransmitted, and how many were.
+    times: f64,
+    in_times: f64,
 }
 
 impl Losses {
@@ -557,24 +566,41 @@ impl Losses {
                 sent_now as f64,
             ];
             // What was lost when it began is another matter: slow start overflows every queue.
-            let share = |[again, sent]: [f64; 2]| again / f64::max(sent, 1.0);
-            let is_alike =
-                share(life) < LIFE_FACTOR * share(now) && share(now) < LIFE_FACTOR * share(life);
-            let [again, sent] = if is_alike { life } else { now };
+            let [again, sent] = if are_alike(life, now) { life } else { now };
             losses.again += again;
             losses.segments += sent;
             losses.reordered += last.reord_seen.unwrap_or(0) as f64;
-            let mut before = None;
-            for sample in track.samples.iter() {
-                let now = (sample.retrans_total_pkts, sample.srtt);
-                if let Some((had, Some(srtt))) = before.replace(now) {
-                    let grew = had < now.0;
-                    losses.srtts.extend(grew.then_some(srtt.as_secs_f64()));
-                }
-            }
+            losses.look_at(track);
         }
         losses.reordered /= losses.segments.max(1.0);
         losses
+    }
+
+    /// Counts losses one after the other.
+    fn look_at(&mut self, track: &Track) {
+        let mut before = None;
+        let mut began: Option<Instant> = None;
+        for sample in track.samples.iter() {
+            let now = (sample.retrans_total_pkts, sample.srtt);
+            let Some((Some(had), Some(srtt))) = before.replace(now) else {
+                continue;
+            };
+            let more = now.0.unwrap_or(had).saturating_sub(had);
+            if more == 0 {
+                continue;
+            }
+            self.srtts.push(srtt.as_secs_f64());
+            self.in_times += more as f64;
+            // One look may fall between retransmissions of one round trip.
+            if began.is_none_or(|began| sample.at.since(began) > srtt) {
+                self.times += 1.0;
+                began = Some(sample.at);
+            }
+        }
+    }
+
+    fn together(&self) -> Option<f64> {
+        (self.times > 0.0).then(|| self.in_times / self.times)
     }
 
     fn share(&self) -> f64 {
@@ -584,6 +610,16 @@ impl Losses {
             0.0
         }
     }
+}
+
+/// Whether losses were as frequent in the whole life of a connection as in the look at it, as far
+/// as their numbers tell: each is that of the losses and that of the segments.
+fn are_alike(life: [f64; 2], now: [f64; 2]) -> bool {
+    let share = |[lost, sent]: [f64; 2]| lost / f64::max(sent, 1.0);
+    let before = [life[0] - now[0], life[1] - now[1]];
+    let variance = share(life) * (1.0 / before[1].max(1.0) + 1.0 / now[1].max(1.0));
+    let difference = (share(before) - share(now)).abs();
+    now[0] > 0.0 && difference <= LIFE_DEVIATIONS * variance.sqrt()
 }
 
 /// Bytes sent and received by the connections at this end.

@@ -100,7 +100,7 @@ impl Path {
             })
         };
         let trial = Trial {
-            path: PathSpec::emulated(rate, rtt, queue).with_losses([loss, loss]),
+            path: PathSpec::emulated(rate, rtt, queue).with_losses([loss, loss], 1.0),
             client: host("--set", &self.set)?,
             server: host("--set-far", &self.set_far)?,
             workload: workload(self.traffic.unwrap_or_default()),
