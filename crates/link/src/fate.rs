@@ -177,6 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn as_many_are_lost_in_a_row_as_is_wanted() {
+        let share: Fraction = "1%".parse().unwrap();
+        let lost = losses(Loss::in_bursts(share, 5.0), 1_000_000);
+        let count = lost.iter().filter(|lost| **lost).count();
+        let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        assert!((9_000..11_000).contains(&count), "{count} lost of 10 000");
+        assert!(
+            (1_800..2_200).contains(&bursts),
+            "{bursts} bursts, 2000 expected"
+        );
+        assert_eq!(Loss::in_bursts(share, 1.0), Loss::Random(share));
+        assert_eq!(Loss::in_bursts(Fraction::ZERO, 5.0), Loss::Never);
+    }
+
+    #[test]
     fn skipped_packets_use_up_their_fates() {
         let spec = LinkSpec {
             loss: Loss::Random(Fraction::from_parts(300_000_000)),

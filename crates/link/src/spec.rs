@@ -32,10 +32,10 @@ impl Loss {
     #[must_use]
     pub fn in_bursts(share: Fraction, in_a_row: f64) -> Self {
         let share_lost = share.parts() as f64 / 1e9;
-        if share.parts() == 0 {
+        if share == Fraction::ZERO {
             return Self::Never;
         }
-        if in_a_row <= 1.0 || share_lost >= 1.0 {
+        if in_a_row <= 1.0 || share == Fraction::ONE {
             return Self::Random(share);
         }
         let part = |of: f64| Fraction::from_parts((of.min(1.0) * 1e9).round() as u32);
@@ -44,8 +44,8 @@ impl Loss {
         Self::GilbertElliott {
             good_to_bad: part(leave_bad * share_lost / (1.0 - share_lost)),
             bad_to_good: part(leave_bad),
-            loss_good: Fraction::from_parts(0),
-            loss_bad: part(1.0),
+            loss_good: Fraction::ZERO,
+            loss_bad: Fraction::ONE,
         }
     }
 }

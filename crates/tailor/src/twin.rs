@@ -79,6 +79,8 @@ pub enum NoPrediction {
     RoundTrip,
     /// Too much traffic to simulate within the time of a prediction.
     TooMuch,
+    /// No path that was tried carries anything like what was seen.
+    NoPath,
     /// Packets are reordered.
     Reordering,
     /// The program's writes are hidden by the cork that the change takes away.
@@ -109,6 +111,7 @@ impl core::fmt::Display for NoPrediction {
             Self::Traffic => f.write_str("the traffic pattern of the programs is unknown"),
             Self::TooMuch => f.write_str("too much traffic to simulate in time"),
             Self::RoundTrip => f.write_str("the round-trip time is unknown"),
+            Self::NoPath => f.write_str("no simulated path carries anything like it"),
             Self::Reordering => {
                 f.write_str("the path reorders packets, which the twin does not model")
             }
@@ -172,6 +175,7 @@ impl NoPrediction {
             Self::Traffic => "traffic unknown",
             Self::RoundTrip => "round-trip time unknown",
             Self::TooMuch => "too much traffic",
+            Self::NoPath => "no path fits",
             Self::Reordering => "reordering",
             Self::Pieces => "writes hidden by a cork",
             Self::FarEnd => "far end unknown",
@@ -281,7 +285,7 @@ impl Twin {
             },
             packets_max: Times::PACKETS_MAX,
         };
-        let fits = fit(&draft, &seen, times).ok_or(NoPrediction::TooMuch)?;
+        let fits = fit(&draft, &seen, times)?;
         let others: Vec<Draft> = fits
             .others
             .into_iter()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base::Bytes;
 use lab::{End, Workload};
 
+use super::NoPrediction;
 use super::draft::{Draft, Times};
 use super::observables::{HEADERS_BYTES, Observables};
 use super::parallel::each;
@@ -135,8 +136,9 @@ pub(super) struct Search<'s> {
     pub(super) is_rate_known: bool,
 }
 
-/// Varies the path of `draft`; `None` where that would take too long.
-pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fits> {
+/// Varies the path of `draft`; an error where that would take too long, or no path carries anything
+/// like what was seen.
+pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Result<Fits, NoPrediction> {
     // Losses by chance make a run differ from the next.
     let seeds = match (seen.lost_share > 0.0, seen.is_one_way()) {
         (true, _) => 3,
@@ -180,7 +182,7 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Option<Fit
     }
     // Before the first of them is run: some rates alone tell nothing.
     if search.is_spent {
-        return None;
+        return Err(NoPrediction::TooMuch);
     }
     search.run_all();
     search.seeds = seeds;
@@ -439,8 +441,8 @@ impl Search<'_> {
             .collect()
     }
 
-    fn found(&self) -> Option<Fits> {
-        let best = self.best()?;
+    fn found(&self) -> Result<Fits, NoPrediction> {
+        let best = self.best().ok_or(NoPrediction::NoPath)?;
         let mut plausible = self.plausible(&best);
         plausible.sort_by(|a, b| a.draft.rate_bps.total_cmp(&b.draft.rate_bps));
         let ends = [plausible.first(), plausible.last()];
@@ -451,7 +453,7 @@ impl Search<'_> {
                 others.push((*fitted).clone());
             }
         }
-        Some(Fits {
+        Ok(Fits {
             best,
             others,
             is_rate_known: self.is_rate_known,

@@ -757,3 +757,16 @@ fn handshake(here: End, sends_here: bool, min_rtt: Option<f64>) -> Duration {
 pub(super) fn fraction(share: f64) -> Fraction {
     Fraction::from_parts((share.clamp(0.0, 1.0) * 1e9).round() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slow_start_lost_is_not_counted_with_later_losses() {
+        assert!(!are_alike([70.0, 24_000.0], [15.0, 15_000.0]));
+        assert!(are_alike([28.0, 24_000.0], [15.0, 15_000.0]));
+        assert!(!are_alike([3.0, 24_000.0], [0.0, 15_000.0]));
+        assert!(are_alike([15.0, 15_000.0], [15.0, 15_000.0]));
+    }
+}

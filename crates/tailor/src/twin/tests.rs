@@ -21,13 +21,17 @@ fn look_at(fault: &str) -> Look {
 }
 
 fn look_at_trial(trial: &Trial, warm_up: Duration) -> Look {
+    look_for(TIMING.look, trial, warm_up)
+}
+
+fn look_for(time: Duration, trial: &Trial, warm_up: Duration) -> Look {
     let engine = lab::Virtual::default();
     let session = engine.start(trial).expect("our stack has its settings");
     let stop = AtomicBool::new(false);
     let mut subject: Simulated<'_, SimulatedError> =
         Simulated::new(session, &stop, Box::new(|_, _, _| ()));
     subject.wait(warm_up).expect("nothing stops it");
-    subject.look(TIMING.look).expect("it runs")
+    subject.look(time).expect("it runs")
 }
 
 fn place(look: &Look) -> Place {
@@ -425,6 +429,28 @@ fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
     };
     let carried = look.measure.goodput_bps as f64;
     assert!((carried..=50e6).contains(&at_least_bps), "{at_least_bps}");
+}
+
+/// Losses in a row are one loss for congestion control, which leaves larger windows than as many
+/// losses one by one.
+#[test]
+fn losses_in_a_row_are_told_from_others() {
+    let fault = lab::find_fault("random-loss").expect("a row of the table");
+    let lost = base::Fraction::from_parts(10_000_000);
+    let in_a_row = |in_a_row: f64| {
+        let mut trial = fault.trial();
+        trial.path = trial
+            .path
+            .with_losses([lost, base::Fraction::ZERO], in_a_row);
+        // In two seconds there are too few of them.
+        let look = look_for(5 * TIMING.look, &trial, fault.warm_up);
+        let twin = Twin::of(&look, place(&look)).expect("enough was seen");
+        assert!(twin.self_check().holds(), "{:?}", twin.self_check());
+        twin.best.in_a_row
+    };
+    let (one, five) = (in_a_row(1.0), in_a_row(5.0));
+    assert!(one < 1.6, "{one}");
+    assert!((2.5..9.0).contains(&five), "{five}");
 }
 
 /// Where losses fall in a look decides of what it carries: one that lies among runs of the twin is
