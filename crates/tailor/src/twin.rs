@@ -254,7 +254,10 @@ impl Twin {
             rtt: seen.min_rtt.ok_or(NoPrediction::RoundTrip)?,
             queue_pkts: 1000.0,
             loss: [0.0; 2],
-            in_a_row: seen.lost_together.unwrap_or(1.0),
+            in_a_row: match seen.loses_by_chance() {
+                true => seen.lost_together.unwrap_or(1.0),
+                false => 1.0,
+            },
             mtu: mtu(&seen),
             hosts,
             held: [None; 2],

@@ -78,8 +78,6 @@ const BURST_QUEUES_PKTS: [f64; 8] = [20.0, 35.0, 50.0, 75.0, 110.0, 160.0, 250.0
 const FULL_CONGESTION_SHARE: f64 = 0.6;
 const FULL_QUEUE_PKTS: f64 = 2.5;
 const FULL_DISTANCE: f64 = 27.0;
-/// Smoothed round-trip times are so far up when a queue overflows, as a share of their range.
-const RANDOM_SHARE: f64 = 0.6;
 /// Where packets are lost, a queue of this many can have dropped them.
 const LOSING_QUEUE_PKTS: f64 = 12.0;
 /// Nor is the rate of its path more than this many times what was carried.
@@ -186,8 +184,10 @@ pub(super) fn fit(draft: &Draft, seen: &Observables, times: Times) -> Result<Fit
     }
     search.run_all();
     search.seeds = seeds;
-    let is_lossy = seen.lost_share > 0.0;
-    let rounds: &[_] = if is_lossy { &NEARER_LOSSY } else { &NEARER };
+    let rounds: &[_] = match seen.loses_by_chance() {
+        true => &NEARER_LOSSY,
+        false => &NEARER,
+    };
     let mut around = search.basins();
     for (step, count) in rounds {
         for draft in &around {
@@ -235,7 +235,7 @@ impl Search<'_> {
     /// Whether there is room for the runs of one draft.
     fn affords(&mut self, draft: &Draft) -> bool {
         let costs = (self.events_in(self.times_of(draft)) + RUN_COSTS) * self.seeds as f64;
-        let most = match self.seen.lost_share > 0.0 {
+        let most = match self.seen.loses_by_chance() {
             true => PACKETS_MAX_LOSSY,
             false => PACKETS_MAX,
         };
@@ -358,14 +358,6 @@ impl Search<'_> {
         [Some(draft), overflows]
     }
 
-    /// Whether packets were lost where the queue was not full, as it is when it overflows; `None`
-    /// where none were lost before one's eyes.
-    pub(super) fn loses_at_random(&self) -> Option<bool> {
-        let (at_loss, most) = self.seen.srtt_at_loss.zip(self.seen.srtt_max)?;
-        let least = self.seen.min_rtt?;
-        Some(at_loss - least < RANDOM_SHARE * (most - least))
-    }
-
     /// Whether what was carried is what the path can carry: it is if congestion control is the
     /// limit, a queue stands, and a twin whose path is that slow shows the same.
     fn is_full(&mut self, draft: &Draft) -> bool {
@@ -374,7 +366,7 @@ impl Search<'_> {
         let rate = seen.goodput_bps() * wire;
         let packet = draft.mtu as f64 * 8.0 / rate.max(1.0);
         let queue = seen.queue_time().unwrap_or(0.0);
-        let is_random = self.loses_at_random() == Some(true);
+        let is_random = seen.loses_at_random() == Some(true);
         let loses = seen.lost_share > 0.0;
         let congested = seen.congestion_share.unwrap_or(0.0);
         let shut = seen.window_shut_share.unwrap_or(0.0);
@@ -430,7 +422,7 @@ impl Search<'_> {
     /// What fits nearly as well as the best.
     pub(super) fn plausible(&self, best: &Fitted) -> Vec<&Fitted> {
         // Where even the best is far off, the units are too small for this connection.
-        let more = match self.seen.lost_share > 0.0 {
+        let more = match self.seen.loses_by_chance() {
             true => PLAUSIBLE_LOSSY,
             false => PLAUSIBLE,
         };
@@ -519,7 +511,7 @@ impl Search<'_> {
 
     /// More runs of the slowest and the fastest path that are plausible by what few runs showed.
     fn try_ends(&mut self) {
-        if self.seen.lost_share > 0.0 {
+        if self.seen.loses_by_chance() {
             self.seeds = SEEDS_MAX;
         }
         while let Some(best) = self.best() {
@@ -706,12 +698,13 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15 * looser);
     if seen.is_one_way() && !has_link {
         // How dense a train can be is hardly a matter of where losses fell.
-        let certain = if is_lossy { LOSS_VARIANCE } else { 1.0 };
+        let by_chance = seen.loses_by_chance();
+        let certain = if by_chance { LOSS_VARIANCE } else { 1.0 };
         sum += certain * by_ratio(&|s| Some(s.crest?.bps), 0.15);
         let swing = |s: &Observables| s.swing;
         let pair = swing(seen).zip(mean(&swing));
         sum += pair.map_or(0.0, |(a, b)| {
-            let unit = if is_lossy {
+            let unit = if by_chance {
                 a * SWING_NOISE_LOSSY
             } else {
                 SWING_NOISE
@@ -719,7 +712,8 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
             ((a - b) / unit.max(SWING_NOISE)).powi(2)
         });
     }
-    let pair = seen.lost_together.zip(mean(&|s| s.lost_together));
+    let together = seen.lost_together.filter(|_| seen.loses_by_chance());
+    let pair = together.zip(mean(&|s| s.lost_together));
     sum += pair.map_or(0.0, |(a, b)| {
         let unit = TOGETHER_NOISE + 1.0 / seen.lost_times.sqrt();
         ((a / b).ln() / unit).powi(2)

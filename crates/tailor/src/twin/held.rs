@@ -182,7 +182,7 @@ impl Search<'_> {
         let sender = self.seen.sender() as usize;
         let drafts = self.at_rate_with_queues(draft, rate).into_iter().flatten();
         let mut drafts: Vec<Draft> = drafts.collect();
-        if let (2, Some(is_random)) = (drafts.len(), self.loses_at_random()) {
+        if let (2, Some(is_random)) = (drafts.len(), self.seen.loses_at_random()) {
             drafts.retain(|draft| is_random == (draft.loss != [0.0; 2]));
         }
         drafts.into_iter().map(move |mut draft| {

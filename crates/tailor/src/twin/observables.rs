@@ -35,6 +35,8 @@ pub(super) const UNREAD_SHARE: f64 = 0.9;
 pub(super) const SAMPLES_MIN: usize = 10;
 /// IPv4 and TCP with timestamps.
 pub(super) const HEADERS_BYTES: f64 = 52.0;
+/// Smoothed round-trip times are so far up when a queue overflows, as a share of their range.
+const RANDOM_SHARE: f64 = 0.6;
 /// Fewer segments than these in one direction are no answers.
 const ANSWERS_MIN: f64 = 3.0;
 /// A transfer of so many round trips is more than its start.
@@ -212,6 +214,21 @@ impl Observables {
             age: age(sender.unwrap_or(main.here), until_first_data),
             measure: look.measure,
         })
+    }
+
+    /// Whether packets were lost where the queue was not full, as it is when it overflows; `None`
+    /// where none were lost before one's eyes.
+    #[must_use]
+    pub fn loses_at_random(&self) -> Option<bool> {
+        let (at_loss, most) = self.srtt_at_loss.zip(self.srtt_max)?;
+        let least = self.min_rtt?;
+        Some(at_loss - least < RANDOM_SHARE * (most - least))
+    }
+
+    /// Whether chance decides of its losses.
+    #[must_use]
+    pub fn loses_by_chance(&self) -> bool {
+        self.lost_share > 0.0 && self.loses_at_random() == Some(true)
     }
 
     /// The end that sends the payload.
