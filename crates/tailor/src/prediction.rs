@@ -12,7 +12,7 @@ use crate::twin::{Observables, ROUND_TRIP, SelfCheck, TRANSFER_TIME};
 const GOODPUT_FLOOR: f64 = 0.08;
 /// Least error of the rate of a path that was not full, inferred from the spacing of packets, as a
 /// share.
-const UNSEEN_RATE_FLOOR: f64 = 0.12;
+pub(crate) const UNSEEN_RATE_FLOOR: f64 = 0.12;
 /// The same of a median response time.
 const RESPONSE_FLOOR: f64 = 0.10;
 /// What a busy host adds to a response time, in seconds.

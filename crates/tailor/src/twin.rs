@@ -31,7 +31,7 @@ use self::hosts::{Hosts, end_of};
 pub(crate) use self::observables::end_of as end_of_place;
 pub use self::observables::{Observables, Way};
 use self::parallel::each;
-use crate::prediction::{Basis, Prediction, Range, Run};
+use crate::prediction::{Basis, Prediction, Range, Run, UNSEEN_RATE_FLOOR};
 use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
@@ -480,10 +480,10 @@ impl Twin {
         if self.seen.is_one_way()
             && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
         {
-            let is_more = goodput.low > self.seen.goodput_bps();
+            let least = goodput.low * (1.0 - UNSEEN_RATE_FLOOR);
             return Err(NoPrediction::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
-                then_at_least_bps: is_more.then_some(goodput.low),
+                then_at_least_bps: (least > self.seen.goodput_bps()).then_some(least),
             });
         }
         Ok(prediction)
