@@ -12,7 +12,7 @@ use crate::twin::{Observables, ROUND_TRIP, SelfCheck, TRANSFER_TIME};
 const GOODPUT_FLOOR: f64 = 0.08;
 /// Least error of the rate of a path that was not full, inferred from the spacing of packets, as a
 /// share.
-pub(crate) const UNSEEN_RATE_FLOOR: f64 = 0.12;
+const UNSEEN_RATE_FLOOR: f64 = 0.12;
 /// The same of a median response time.
 const RESPONSE_FLOOR: f64 = 0.10;
 /// What a busy host adds to a response time, in seconds.
@@ -261,7 +261,7 @@ impl Basis<'_> {
         bps > FULL_SHARE * self.path_bps.value
     }
 
-    pub(crate) fn goodput(&self) -> Option<Range> {
+    fn goodput(&self) -> Option<Range> {
         let floor = self.floor("goodput", GOODPUT_FLOOR, 0.0);
         let is_full = |bps: f64| self.is_full(bps);
         let range = self.range(&|s: &Observables| Some(s.goodput_bps()), floor, &is_full)?;

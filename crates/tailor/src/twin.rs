@@ -31,7 +31,7 @@ use self::hosts::{Hosts, end_of};
 pub(crate) use self::observables::end_of as end_of_place;
 pub use self::observables::{Observables, Way};
 use self::parallel::each;
-use crate::prediction::{Basis, Prediction, Range, Run, UNSEEN_RATE_FLOOR};
+use crate::prediction::{Basis, Prediction, Range, Run};
 use crate::subject::Look;
 
 /// Seeds of the runs of a self-check and of a prediction.
@@ -95,9 +95,6 @@ pub enum NoPrediction {
     PathRate {
         /// In bit/s, payload.
         at_least_bps: f64,
-        /// What would be carried on the slowest path that fits, in bit/s, where that is more than
-        /// now.
-        then_at_least_bps: Option<f64>,
     },
     /// The twin does not reproduce the observations.
     SelfCheck(SelfCheck),
@@ -129,22 +126,12 @@ impl core::fmt::Display for NoPrediction {
                 "packets do not show how {knob} is set there now; predict from a recording of that \
                  end (`tcptailor record -o FILE`)"
             ),
-            Self::PathRate {
-                at_least_bps,
-                then_at_least_bps,
-            } => {
-                let shown = |bps: f64| base::human::bps(bps.round() as u64);
-                write!(
-                    f,
-                    "the rate of the path is unknown (at least {}), and the effect of the change \
-                     depends on it",
-                    shown(*at_least_bps)
-                )?;
-                match then_at_least_bps {
-                    Some(then) => write!(f, ": it gives {} or more", shown(*then)),
-                    None => Ok(()),
-                }
-            }
+            Self::PathRate { at_least_bps } => write!(
+                f,
+                "the rate of the path is unknown (at least {}), and the effect of the change \
+                 depends on it",
+                base::human::bps(at_least_bps.round() as u64)
+            ),
             Self::SelfCheck(check) => {
                 f.write_str("the twin does not reproduce the measurement:")?;
                 let off = check.compared.iter().filter(|compared| !compared.ok);
@@ -473,17 +460,14 @@ impl Twin {
             path_bps: self.path_range(),
             operations_bytes: traffic::bytes_at_once(&self.best.workload),
         };
-        let goodput = basis.goodput().ok_or(NoPrediction::Traffic)?;
         let prediction = Prediction::of(objective, &basis);
         let prediction = prediction.ok_or(NoPrediction::Traffic)?;
         let is_bound = prediction.is_bound_by_path();
         if self.seen.is_one_way()
             && (is_bound && !self.is_rate_known || prediction.goodput_bps.is_none())
         {
-            let least = goodput.low * (1.0 - UNSEEN_RATE_FLOOR);
             return Err(NoPrediction::PathRate {
                 at_least_bps: self.seen.at_least_bps(),
-                then_at_least_bps: (least > self.seen.goodput_bps()).then_some(least),
             });
         }
         Ok(prediction)

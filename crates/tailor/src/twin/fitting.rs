@@ -422,7 +422,9 @@ impl Search<'_> {
     /// What fits nearly as well as the best.
     pub(super) fn plausible(&self, best: &Fitted) -> Vec<&Fitted> {
         // Where even the best is far off, the units are too small for this connection.
-        let more = match self.seen.loses_by_chance() {
+        // ACKs alone show how dense trains are too badly, where few segments are out.
+        let is_seen_well = self.seen.loses_by_chance() && self.seen.both_ends;
+        let more = match is_seen_well {
             true => PLAUSIBLE_LOSSY,
             false => PLAUSIBLE,
         };
@@ -697,9 +699,10 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
     sum += by_time(&Observables::queue_time, 0.08 * looser);
     sum += by_time(&|s| Some(s.srtt_high? - s.min_rtt?), 0.15 * looser);
     if seen.is_one_way() && !has_link {
-        // How dense a train can be is hardly a matter of where losses fell.
         let by_chance = seen.loses_by_chance();
-        let certain = if by_chance { LOSS_VARIANCE } else { 1.0 };
+        // How dense a train can be is hardly a matter of where losses fell.
+        let is_certain = by_chance && seen.both_ends;
+        let certain = if is_certain { LOSS_VARIANCE } else { 1.0 };
         sum += certain * by_ratio(&|s| Some(s.crest?.bps), 0.15);
         let swing = |s: &Observables| s.swing;
         let pair = swing(seen).zip(mean(&swing));

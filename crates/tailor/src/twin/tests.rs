@@ -424,7 +424,7 @@ fn a_bound_is_told_where_the_rate_of_the_path_did_not_show() {
     let twin = Twin::of(&look, place(&look)).expect("enough was seen");
     let free = [tweak(End::Server, "buf_lock", "0")];
     let refused = twin.predict(&free, Objective::Goodput, (true, TIMING));
-    let Err(NoPrediction::PathRate { at_least_bps, .. }) = refused else {
+    let Err(NoPrediction::PathRate { at_least_bps }) = refused else {
         panic!("{refused:?}");
     };
     let carried = look.measure.goodput_bps as f64;
