@@ -46,7 +46,7 @@ pub use truth::{
     truth_cases,
 };
 pub use twin::{
-    Compared, GOODPUT_TOLERANCE, MEAN_TOLERANCE, NoPrediction, Observables, RESPONSE_TOLERANCE,
-    RTT_TOLERANCE, SelfCheck, Timing, Tweak, Twin, Way,
+    Compared, GOODPUT_TOLERANCE, LostTogether, MEAN_TOLERANCE, NoPrediction, Observables,
+    RESPONSE_TOLERANCE, RTT_TOLERANCE, SelfCheck, Timing, Tweak, Twin, Way,
 };
 pub use what_if::{Forecast, WhatIf, proposed, what_ifs};

@@ -29,7 +29,7 @@ use self::draft::{Draft, Times};
 use self::fitting::{Fitted, fit, loss_of};
 use self::hosts::{Hosts, end_of};
 pub(crate) use self::observables::end_of as end_of_place;
-pub use self::observables::{Observables, Way};
+pub use self::observables::{LostTogether, Observables, Way};
 use self::parallel::each;
 use crate::prediction::{Basis, Prediction, Range, Run};
 use crate::subject::Look;
@@ -241,10 +241,7 @@ impl Twin {
             rtt: seen.min_rtt.ok_or(NoPrediction::RoundTrip)?,
             queue_pkts: 1000.0,
             loss: [0.0; 2],
-            in_a_row: match seen.loses_by_chance() {
-                true => seen.lost_together.unwrap_or(1.0),
-                false => 1.0,
-            },
+            in_a_row: seen.in_a_row(),
             mtu: mtu(&seen),
             hosts,
             held: [None; 2],

@@ -37,7 +37,7 @@ const RATE_MAX_BPS: f64 = 12e9;
 const RATE_MIN_BPS: f64 = 500e3;
 /// Around the best one, in rounds: this many steps down and up.
 const NEARER: [(f64, i32); 2] = [(1.08, 4), (1.02, 2)];
-/// The same where packets are lost, by chance: that leaves no more to be found, and more to be tried.
+/// The same where packets are lost by chance, which leaves no more to be found.
 const NEARER_LOSSY: [(f64, i32); 1] = [(1.15, 2)];
 /// Rates that differ by this factor are looked around separately, where one fits worse than the
 /// other by no more than that.
@@ -653,17 +653,20 @@ pub(super) fn likely(seen: &Observables, runs: &[Observables]) -> Option<f64> {
     Some(least - 2.0 * mean.ln())
 }
 
+/// Reads a number.
+type Read<'r> = &'r dyn Fn(&Observables) -> Option<f64>;
+
 /// How far runs of a twin are from what was seen: a sum of squares, each in units of what two looks
 /// at one connection differ by.
 pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> {
     if twin.is_empty() {
         return None;
     }
-    let mean = |read: &dyn Fn(&Observables) -> Option<f64>| {
+    let mean = |read: Read<'_>| {
         let values: Vec<f64> = twin.iter().filter_map(read).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    let by_ratio = |read: &dyn Fn(&Observables) -> Option<f64>, unit: f64| {
+    let by_ratio = |read: Read<'_>, unit: f64| {
         let pair = read(seen)
             .zip(mean(read))
             .filter(|(a, b)| *a > 0.0 && *b > 0.0);
@@ -673,7 +676,7 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
     // they show the link, nothing more is asked of them.
     let has_link = seen.link_bps().is_some();
     let looser = if has_link { LINK_LOOSER } else { 1.0 };
-    let by_time = |read: &dyn Fn(&Observables) -> Option<f64>, share: f64| {
+    let by_time = |read: Read<'_>, share: f64| {
         let pair = read(seen).zip(mean(read));
         let noise = if seen.is_small() {
             MESSAGE_NOISE
@@ -715,19 +718,25 @@ pub(super) fn distance(seen: &Observables, twin: &[Observables]) -> Option<f64> 
             ((a - b) / unit.max(SWING_NOISE)).powi(2)
         });
     }
+    sum += distance_of_losses(seen, mean);
+    // Where chance decides of losses, it decides of all that follows from them.
+    Some(if is_lossy { sum / LOSS_VARIANCE } else { sum })
+}
+
+/// The part of [`distance`] that losses have. `mean`: of a number over the runs.
+fn distance_of_losses(seen: &Observables, mean: impl Fn(Read<'_>) -> Option<f64>) -> f64 {
     let together = seen.lost_together.filter(|_| seen.loses_by_chance());
-    let pair = together.zip(mean(&|s| s.lost_together));
-    sum += pair.map_or(0.0, |(a, b)| {
-        let unit = TOGETHER_NOISE + 1.0 / seen.lost_times.sqrt();
-        ((a / b).ln() / unit).powi(2)
+    let of_twin = mean(&|s| Some(s.lost_together?.segments));
+    let of_together = together.zip(of_twin).map_or(0.0, |(seen, twin)| {
+        let unit = TOGETHER_NOISE + 1.0 / seen.times.sqrt();
+        ((seen.segments / twin).ln() / unit).powi(2)
     });
     let lost = seen.lost_share;
     let counted = (lost * seen.lost_of).max(1.0);
     let twin_lost = mean(&|s| Some(s.lost_share)).unwrap_or(0.0);
     let unit = lost.max(3.0 / seen.lost_of.max(1.0)) * (0.3 + 1.0 / counted.sqrt());
-    sum += ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
-    // Where chance decides of losses, it decides of all that follows from them.
-    Some(if is_lossy { sum / LOSS_VARIANCE } else { sum })
+    let of_share = ((twin_lost - lost) / unit.max(1e-9)).powi(2).min(400.0);
+    of_together + of_share
 }
 
 /// The direction that a loss is counted in.

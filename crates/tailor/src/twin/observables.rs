@@ -53,6 +53,15 @@ pub struct Way {
     pub segments_per_s: f64,
 }
 
+/// Losses of one round trip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LostTogether {
+    /// Segments that were retransmitted in a round trip, on average of those in which some were.
+    pub segments: f64,
+    /// How many such round trips there were.
+    pub times: f64,
+}
+
 /// Observable properties of connections, recorded or in a twin, by which the two are compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observables {
@@ -86,10 +95,8 @@ pub struct Observables {
     pub lost_share: f64,
     /// Segments that this share was counted from.
     pub lost_of: f64,
-    /// Segments that were retransmitted in a round trip in which some were, on average.
-    pub lost_together: Option<f64>,
-    /// How many such round trips that is the mean of.
-    pub lost_times: f64,
+    /// What was retransmitted in round trips in which something was.
+    pub lost_together: Option<LostTogether>,
     /// Median of the smoothed round-trip times just before losses, where there were any.
     pub srtt_at_loss: Option<f64>,
     /// Reordering events per segment that arrived out of order and was not lost.
@@ -190,7 +197,6 @@ impl Observables {
             lost_share: losses.share(),
             lost_of: losses.segments,
             lost_together: losses.together(),
-            lost_times: losses.times,
             srtt_at_loss: percentile(losses.srtts.clone(), 0.5),
             reordered_share: losses.reordered,
             interval: interval(look, main.here),
@@ -206,8 +212,7 @@ impl Observables {
             transport_share: shares.map(|shares| transport_share(shares, sender)),
             fills_buffer: sender.is_some_and(fills_buffer),
             held: sender.and_then(held),
-            buffer_bytes: sender
-                .and_then(|track| track.samples.last()?.sndbuf_bytes.map(u64::from)),
+            buffer_bytes: sender.and_then(buffer_bytes),
             congestion_share: shares.map(congestion_share),
             window_shut_share: sender.and_then(window_shut_share),
             unread_share: receiver.map(unread_share),
@@ -223,6 +228,13 @@ impl Observables {
         let (at_loss, most) = self.srtt_at_loss.zip(self.srtt_max)?;
         let least = self.min_rtt?;
         Some(at_loss - least < RANDOM_SHARE * (most - least))
+    }
+
+    /// How many segments are lost in a row on average, where chance decides of it.
+    #[must_use]
+    pub(super) fn in_a_row(&self) -> f64 {
+        let together = self.lost_together.filter(|_| self.loses_by_chance());
+        together.map_or(1.0, |together| together.segments)
     }
 
     /// Whether chance decides of its losses.
@@ -616,8 +628,11 @@ impl Losses {
         }
     }
 
-    fn together(&self) -> Option<f64> {
-        (self.times > 0.0).then(|| self.in_times / self.times)
+    fn together(&self) -> Option<LostTogether> {
+        (self.times > 0.0).then(|| LostTogether {
+            segments: self.in_times / self.times,
+            times: self.times,
+        })
     }
 
     fn share(&self) -> f64 {
@@ -694,6 +709,10 @@ fn fills_buffer(track: &Track) -> bool {
         .filter(|s| is_full(s) == Some(true))
         .count();
     full * 2 > track.samples.len()
+}
+
+fn buffer_bytes(track: &Track) -> Option<u64> {
+    track.samples.last()?.sndbuf_bytes.map(u64::from)
 }
 
 /// See [`Observables::held`].
