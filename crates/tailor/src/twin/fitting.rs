@@ -98,6 +98,8 @@ const QUEUE_MIN_PKTS: f64 = 20.0;
 pub(super) struct Fitted {
     pub(super) draft: Draft,
     pub(super) distance: f64,
+    /// What it was worse by beforehand; part of the distance.
+    pub(super) prior: f64,
     /// Runs that this is of.
     pub(super) seeds: usize,
 }
@@ -288,6 +290,7 @@ impl Search<'_> {
                 self.tried.push(Fitted {
                     draft,
                     distance: distance + prior,
+                    prior,
                     seeds: self.seeds,
                 });
             }
@@ -528,7 +531,7 @@ impl Search<'_> {
                 .into_iter()
                 .flatten()
                 .find(|end| end.seeds < self.seeds);
-            let Some(draft) = few.map(|end| end.draft.clone()) else {
+            let Some((draft, prior)) = few.map(|end| (end.draft.clone(), end.prior)) else {
                 return;
             };
             if !self.affords(&draft) {
@@ -536,7 +539,7 @@ impl Search<'_> {
             }
             self.tried
                 .retain(|fitted| fitted.draft != draft || fitted.seeds == self.seeds);
-            self.waiting.push((draft, 0.0));
+            self.waiting.push((draft, prior));
             self.run_all();
         }
     }

@@ -259,6 +259,7 @@ impl Search<'_> {
                     Fitted {
                         draft,
                         distance,
+                        prior: 0.0,
                         seeds: self.seeds,
                     },
                 ));
