@@ -753,4 +753,29 @@ mod tests {
         assert_eq!(said(3, 1), Some("random-loss"), "one by one");
         assert_eq!(said(0, 1), Some("random-loss"), "no queue");
     }
+
+    /// A buffer that stops the flow before each loss makes the bursts that a short queue drops.
+    #[test]
+    fn bursts_of_a_fixed_buffer_do_not_fill_a_path() {
+        let said = |stops: u64, locked: bool| {
+            let mut timeline = Timeline::new();
+            let flow = cut_behind(Duration::from_millis(3), 8, 14, Source::SockDiag);
+            for (look, sample) in (0..).zip(flow.samples()) {
+                timeline.push(FlowSample {
+                    sndbuf_bytes: Some(80_000),
+                    sndbuf_locked: Some(locked),
+                    wmem_queued_bytes: Some(85_000),
+                    notsent_bytes: sample
+                        .notsent_bytes
+                        .filter(|_| look % 50 < 50 - stops)
+                        .or(Some(0)),
+                    ..sample.clone()
+                });
+            }
+            told(&timeline).0
+        };
+        assert_eq!(said(10, true), Some("sndbuf-locked"));
+        assert_eq!(said(4, true), Some("path-full"), "now and then");
+        assert_eq!(said(10, false), Some("path-full"), "it grows");
+    }
 }

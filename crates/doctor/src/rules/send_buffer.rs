@@ -6,8 +6,10 @@
 use base::{KnobValue, Limit, Live, human};
 
 use super::draft::{Draft, Remedy, high_if, raised_maximum};
+use super::loss::WindowCuts;
 use super::next::next_limit;
 use super::small_writes::of_all_time;
+use super::steady::{drops_large_windows, losses_behind_queue};
 use super::thresholds::{
     AT_CAP, BBR_BDPS, BUFFERS_OF_A_TRANSFER, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER,
     MEMORY_PER_SEGMENT, MIN_SAMPLES, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALL_SEGMENT,
@@ -95,10 +97,17 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
 fn full_share(view: &View<'_>) -> Option<f64> {
     let sender = view.sender?;
     let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
-    let (used, enough) = if fixed {
-        (WAKE_SHARE, FIXED_BUFFER_SHARE)
-    } else {
-        (FULL_BUFFER, SEND_BUFFER_SHARE)
+    // Bursts as large as the buffer may overflow a short queue. After each, the window is what stops
+    // the flow, until it has grown to the same size again.
+    let overflows = || {
+        WindowCuts::of(sender).are_at_one_size()
+            || drops_large_windows(view).is_some()
+            || losses_behind_queue(view).is_some()
+    };
+    let (used, enough) = match fixed {
+        true if overflows() => (WAKE_SHARE, FIXED_BUFFER_SHARE / 2.0),
+        true => (WAKE_SHARE, FIXED_BUFFER_SHARE),
+        false => (FULL_BUFFER, SEND_BUFFER_SHARE),
     };
     let share = all_sent_share(sender, used, fixed)?;
     let is_limit = share >= enough
