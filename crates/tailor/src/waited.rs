@@ -43,6 +43,19 @@ const RTTS_OF_SEVERAL: Range = Range {
 /// Three bursts of two packets, and one for the rounding (`bbr_set_cwnd`).
 const OWN_BYTES: f64 = 7.0 * 1514.0;
 
+/// How many times these bytes one connection keeps: all of them where its bandwidth-delay product is
+/// a few packets, of which samples overestimate the rate.
+const OWN_OF_BBR: Range = Range {
+    low: 0.0,
+    value: 0.5,
+    high: 1.0,
+};
+/// The same of each of several.
+const OWN_OF_EACH: Range = Range {
+    low: 1.0,
+    value: 1.0,
+    high: 1.0,
+};
 /// A wait that a change ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waited {
@@ -206,12 +219,17 @@ impl Waited {
                 min_rtt,
                 connections,
             } => {
-                let (times, own) = match connections {
-                    0 | 1 => (RTTS_OF_BBR, 0.0),
-                    several => (RTTS_OF_SEVERAL, several as f64 * OWN_BYTES),
+                let own = OWN_BYTES * 8.0 / before.goodput_bps.max(1) as f64;
+                let (times, counts) = match connections {
+                    0 | 1 => (RTTS_OF_BBR, OWN_OF_BBR),
+                    several => (RTTS_OF_SEVERAL, OWN_OF_EACH.map(|own| own * several as f64)),
                 };
-                let own = own * 8.0 / before.goodput_bps.max(1) as f64;
-                let range = times.map(|times| (times * min_rtt + own).min(srtt) * 1e6);
+                let time = |times: f64, count: f64| (times * min_rtt + count * own).min(srtt) * 1e6;
+                let range = Range {
+                    low: time(times.low, counts.low),
+                    value: time(times.value, counts.value),
+                    high: time(times.high, counts.high),
+                };
                 Prediction {
                     before: Some(srtt * 1e6),
                     range: Some(range),
@@ -372,7 +390,11 @@ mod tests {
             min_rtt: 0.02,
             connections: 1,
         };
-        let found = queue.ended(Objective::Rtt, &Measure::default());
+        let before = Measure {
+            goodput_bps: 500_000_000,
+            ..Measure::default()
+        };
+        let found = queue.ended(Objective::Rtt, &before);
         assert_eq!(found.gain.map(f64::round), Some(30.0));
         assert!(found.range.is_some_and(|range| range.contains(35_000.0)));
     }
@@ -397,6 +419,7 @@ mod tests {
             let range = found.range.expect("it is known");
             assert!(range.contains(measured * 1e3), "{measured}: {range:?}");
         };
+        check(8, 0.0089, 1, 27.3);
         check(8, 0.03, 1, 40.9);
         check(8, 0.03, 2, 92.4);
         check(8, 0.03, 4, 140.4);
