@@ -43,6 +43,8 @@ const ANSWERS_MIN: f64 = 3.0;
 const TRANSFER_ROUND_TRIPS: f64 = 20.0;
 /// A sender that TCP or the path limits for this share of the time does not wait for answers.
 const STREAM_SHARE: f64 = 0.95;
+/// The same where it waits for room in its send buffer.
+const FILLING_SHARE: f64 = 0.9;
 
 /// One direction of the connections, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -272,10 +274,11 @@ impl Observables {
             .measure
             .operations_per_s
             .is_some_and(|count| count > 0.0);
-        let never_waits = || {
-            self.transport_share
-                .is_some_and(|share| share >= STREAM_SHARE)
+        let least = match self.fills_buffer {
+            true => FILLING_SHARE,
+            false => STREAM_SHARE,
         };
+        let never_waits = || self.transport_share.is_some_and(|share| share >= least);
         let answers = answers * self.span.as_secs_f64();
         let is_asked_once = || {
             self.long_transfer().is_some() && answers < ANSWERS_MIN * self.short_connections as f64

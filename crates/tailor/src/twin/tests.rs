@@ -337,6 +337,21 @@ fn what_is_gained_from_a_larger_buffer_is_known_however_much_of_it_is_held() {
     for held in [640, 1000, 4000] {
         check("tcp-wmem-max-cap", held, &raise, true);
     }
+    check("tcp-wmem-max-cap", 2000, &raise, false);
+}
+
+/// SSH's receiver says each few round trips how far the sender may go on: a program that waits for
+/// room in its send buffer does not wait for that.
+#[test]
+fn what_fills_its_send_buffer_waits_for_no_answer() {
+    let look = look_at("sndbuf-locked");
+    let mut seen = Observables::of(&look, place(&look)).expect("enough was seen");
+    assert!(seen.fills_buffer && seen.measure.operations_per_s.is_none());
+    seen.down.segments_per_s = 8.7;
+    seen.transport_share = Some(0.94);
+    assert!(seen.is_one_way());
+    seen.fills_buffer = false;
+    assert!(!seen.is_one_way());
 }
 
 /// Its window still grows: a twin that is looked at earlier in that carries less.
