@@ -43,8 +43,8 @@ const RTTS_OF_SEVERAL: Range = Range {
 /// Three bursts of two packets, and one for the rounding (`bbr_set_cwnd`).
 const OWN_BYTES: f64 = 7.0 * 1514.0;
 
-/// How many times these bytes one connection keeps: all of them where its bandwidth-delay product is
-/// a few packets, of which samples overestimate the rate.
+/// How many times these bytes one connection keeps: all of them where its bandwidth-delay product
+/// is a few packets, of which samples overestimate the rate.
 const OWN_OF_BBR: Range = Range {
     low: 0.0,
     value: 0.5,

@@ -97,8 +97,8 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
 fn full_share(view: &View<'_>) -> Option<f64> {
     let sender = view.sender?;
     let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
-    // Bursts as large as the buffer may overflow a short queue. After each, the window is what stops
-    // the flow, until it has grown to the same size again.
+    // Bursts as large as the buffer may overflow a short queue. After each, the window stops the
+    // flow, until it has grown to the same size again.
     let overflows = || {
         WindowCuts::of(sender).are_at_one_size()
             || drops_large_windows(view).is_some()
