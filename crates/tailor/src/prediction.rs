@@ -60,6 +60,15 @@ impl Range {
         (self.low..=self.high).contains(&value)
     }
 
+    /// Nothing but this value.
+    pub(crate) const fn at(value: f64) -> Self {
+        Self {
+            low: value,
+            value,
+            high: value,
+        }
+    }
+
     pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self {
             low: change(self.low),

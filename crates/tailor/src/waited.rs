@@ -3,9 +3,9 @@
 //!
 //! An operation of whose time a change saves the share `s` takes `1 - s` of it afterwards, and one
 //! round trip at least. What BBR keeps in flight is two bandwidth-delay products at most
-//! (`bbr_cwnd_gain`), so that the round trip is no longer than twice the shortest where no others
-//! fill the queue. Several under BBR each find more bandwidth than their share, and keep some whole
-//! packets beside it (`bbr_quantization_budget`).
+//! (`bbr_cwnd_gain`) and some whole packets (`bbr_quantization_budget`), so that the round trip
+//! is hardly longer than twice the shortest where no others fill the queue. Several under BBR each
+//! find more bandwidth than their share.
 
 use doctor::{Objective, Place, Verdict};
 use lab::Measure;
@@ -42,7 +42,6 @@ const RTTS_OF_SEVERAL: Range = Range {
 };
 /// Three bursts of two packets, and one for the rounding (`bbr_set_cwnd`).
 const OWN_BYTES: f64 = 7.0 * 1514.0;
-
 /// How many times these bytes one connection keeps: all of them where its bandwidth-delay product
 /// is a few packets, of which samples overestimate the rate.
 const OWN_OF_BBR: Range = Range {
@@ -50,12 +49,7 @@ const OWN_OF_BBR: Range = Range {
     value: 0.5,
     high: 1.0,
 };
-/// The same of each of several.
-const OWN_OF_EACH: Range = Range {
-    low: 1.0,
-    value: 1.0,
-    high: 1.0,
-};
+
 /// A wait that a change ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waited {
@@ -222,7 +216,7 @@ impl Waited {
                 let own = OWN_BYTES * 8.0 / before.goodput_bps.max(1) as f64;
                 let (times, counts) = match connections {
                     0 | 1 => (RTTS_OF_BBR, OWN_OF_BBR),
-                    several => (RTTS_OF_SEVERAL, OWN_OF_EACH.map(|own| own * several as f64)),
+                    several => (RTTS_OF_SEVERAL, Range::at(several as f64)),
                 };
                 let time = |times: f64, count: f64| (times * min_rtt + count * own).min(srtt) * 1e6;
                 let range = Range {

@@ -11,9 +11,9 @@ use super::next::next_limit;
 use super::small_writes::of_all_time;
 use super::steady::{drops_large_windows, losses_behind_queue};
 use super::thresholds::{
-    AT_CAP, BBR_BDPS, BUFFERS_OF_A_TRANSFER, FEW_SEGMENTS, FIXED_BUFFER_SHARE, FULL_BUFFER,
-    MEMORY_PER_SEGMENT, MIN_SAMPLES, QUEUED_BDPS, SEND_BUFFER_SHARE, SMALL_SEGMENT,
-    SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
+    AT_CAP, BBR_BDPS, BUFFERS_OF_A_TRANSFER, FEW_SEGMENTS, FIXED_BUFFER_SHARE,
+    FIXED_BUFFER_SHARE_CUT, FULL_BUFFER, MEMORY_PER_SEGMENT, MIN_SAMPLES, QUEUED_BDPS,
+    SEND_BUFFER_SHARE, SMALL_SEGMENT, SMALLEST_SNDBUF, USUAL_WMEM_MAX, WAKE_SHARE,
 };
 use crate::timeline::{Timeline, cwnd_room_pkts, window_room_bytes};
 use crate::verdict::{Confidence, Verdict};
@@ -21,7 +21,7 @@ use crate::view::View;
 
 /// The kernel's smallest buffer, asked for by the program.
 pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
-    let share = full_share(view)?;
+    let full = Full::of(view)?;
     let limit = view.sent(|s| s.sndbuf_bytes)?;
     let locked = view.sent(|s| s.sndbuf_locked);
     if limit > SMALLEST_SNDBUF || locked == Some(false) {
@@ -31,7 +31,7 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
                   Linux: it is the smallest buffer.";
     let confidence = high_if(locked == Some(true));
     Some(
-        buffer_draft("sndbuf-tiny", share, confidence, view)?
+        full.draft("sndbuf-tiny", confidence, view)?
             .propose(view.sender_side, unlock(view))
             .remark(remark),
     )
@@ -39,10 +39,10 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
 
 /// A buffer that the program fixed.
 pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
-    let share = full_share(view)?;
+    let full = Full::of(view)?;
     let sender = view.sender?;
     let confidence = match view.sent(|s| s.sndbuf_locked) {
-        Some(true) => Confidence::High,
+        Some(true) => high_if(full.share >= FIXED_BUFFER_SHARE),
         Some(false) => return None,
         // Not visible: an own buffer would grow, up to its sysctl.
         None if is_at_cap(view) == Some(true) || grows(sender) => return None,
@@ -51,7 +51,7 @@ pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
     let remark = "Permanent fix: remove the SO_SNDBUF call. If what waits in the buffer grows \
                   stale, set TCP_NOTSENT_LOWAT (16 to 128 KiB) instead.";
     Some(
-        buffer_draft("sndbuf-locked", share, confidence, view)?
+        full.draft("sndbuf-locked", confidence, view)?
             .propose(view.sender_side, unlock(view))
             .remark(remark),
     )
@@ -59,7 +59,7 @@ pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
 
 /// A buffer that has reached the third value of `tcp_wmem`.
 pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
-    let share = full_share(view)?;
+    let full = Full::of(view)?;
     let [min, default, max] = view.tcp_wmem()?;
     let locked = view.sent(|s| s.sndbuf_locked);
     let sender = view.sender?;
@@ -71,9 +71,9 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let mss = u64::from(sender.mss_bytes()?);
     let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let confidence = high_if(locked == Some(false));
+    let confidence = high_if(locked == Some(false) && full.share >= FIXED_BUFFER_SHARE);
     Some(
-        buffer_draft("tcp-wmem-max-cap", share, confidence, view)?
+        full.draft("tcp-wmem-max-cap", confidence, view)?
             .row(
                 "net.ipv4.tcp_wmem",
                 format!("{min} {default} {max}"),
@@ -92,30 +92,79 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     )
 }
 
-/// Share of active samples in which the send buffer is all that stops the flow, where it is
-/// enough for a verdict.
-fn full_share(view: &View<'_>) -> Option<f64> {
-    let sender = view.sender?;
-    let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
-    // Bursts as large as the buffer may overflow a short queue. After each, the window stops the
-    // flow, until it has grown to the same size again.
-    let overflows = || {
-        WindowCuts::of(sender).are_at_one_size()
-            || drops_large_windows(view).is_some()
-            || losses_behind_queue(view).is_some()
-    };
-    let (used, enough) = match fixed {
-        true if overflows() => (WAKE_SHARE, FIXED_BUFFER_SHARE / 2.0),
-        true => (WAKE_SHARE, FIXED_BUFFER_SHARE),
-        false => (FULL_BUFFER, SEND_BUFFER_SHARE),
-    };
-    let share = all_sent_share(sender, used, fixed)?;
-    let is_limit = share >= enough
-        && !queues(sender)
-        && !view.many_stand_in_queue()
-        && !view.repairs_without_sack()
-        && !holds_what_bbr_wants(view);
-    is_limit.then_some(share)
+/// A send buffer that is all that stops the flow, often enough for a verdict.
+struct Full {
+    /// Share of active samples in which it stops the flow.
+    share: f64,
+    /// Least such share for a verdict.
+    enough: f64,
+}
+
+impl Full {
+    fn of(view: &View<'_>) -> Option<Self> {
+        let sender = view.sender?;
+        let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
+        // Bursts as large as the buffer may overflow a short queue. After each, the window stops
+        // the flow, until it has grown to the same size again.
+        let overflows = || {
+            WindowCuts::of(sender).are_at_one_size()
+                || drops_large_windows(view).is_some()
+                || losses_behind_queue(view).is_some()
+        };
+        let (used, enough) = match fixed {
+            true if overflows() => (WAKE_SHARE, FIXED_BUFFER_SHARE_CUT),
+            true => (WAKE_SHARE, FIXED_BUFFER_SHARE),
+            false => (FULL_BUFFER, SEND_BUFFER_SHARE),
+        };
+        let share = all_sent_share(sender, used, fixed)?;
+        let is_limit = share >= enough
+            && !queues(sender)
+            && !view.many_stand_in_queue()
+            && !view.repairs_without_sack()
+            && !holds_what_bbr_wants(view);
+        is_limit.then_some(Self { share, enough })
+    }
+
+    /// The rows that all of these share.
+    fn draft(&self, id: &'static str, sure: Confidence, view: &View<'_>) -> Option<Draft> {
+        let sender = view.sender?;
+        let full = format!(
+            "full with nothing unsent, in {} of the samples",
+            human::share(self.share)
+        );
+        Some(
+            Draft::new(id, of_all_time(sender, self.share), sure)
+                .row(
+                    "wmem_queued_bytes",
+                    format!(
+                        "{}, {full}",
+                        human::count(sender.median(|s| s.wmem_queued_bytes)?, "byte")
+                    ),
+                    format!(
+                        "below two thirds of the limit, or less than {} so",
+                        human::share(self.enough)
+                    ),
+                )
+                .row(
+                    "sndbuf_bytes",
+                    human::count(view.sent(|s| s.sndbuf_bytes)?, "byte"),
+                    "as the path needs",
+                )
+                .row_if(
+                    "sndbuf_locked",
+                    view.sent(|s| s.sndbuf_locked).map(human::flag),
+                    "off",
+                )
+                .row_if(
+                    "cwnd_pkts",
+                    sender
+                        .median(cwnd_room_pkts)
+                        .map(|room| format!("room for {room} segments more")),
+                    "full if the path were the limit",
+                )
+                .next(next_limit(view, Limit::SendBuffer)),
+        )
+    }
 }
 
 /// Share of active samples in which this much of the buffer is in use and all of it has been sent,
@@ -184,46 +233,6 @@ fn grows(sender: &Timeline) -> bool {
 fn is_at_cap(view: &View<'_>) -> Option<bool> {
     let limit = view.sent(|s| s.sndbuf_bytes)?;
     Some(f64::from(limit) >= view.tcp_wmem()?[2] as f64 * AT_CAP)
-}
-
-fn buffer_draft(id: &'static str, share: f64, sure: Confidence, view: &View<'_>) -> Option<Draft> {
-    let sender = view.sender?;
-    let full = format!(
-        "full with nothing unsent, in {} of the samples",
-        human::share(share)
-    );
-    Some(
-        Draft::new(id, of_all_time(sender, share), sure)
-            .row(
-                "wmem_queued_bytes",
-                format!(
-                    "{}, {full}",
-                    human::count(sender.median(|s| s.wmem_queued_bytes)?, "byte")
-                ),
-                format!(
-                    "below two thirds of the limit, or less than {} so",
-                    human::share(FIXED_BUFFER_SHARE)
-                ),
-            )
-            .row(
-                "sndbuf_bytes",
-                human::count(view.sent(|s| s.sndbuf_bytes)?, "byte"),
-                "as the path needs",
-            )
-            .row_if(
-                "sndbuf_locked",
-                view.sent(|s| s.sndbuf_locked).map(human::flag),
-                "off",
-            )
-            .row_if(
-                "cwnd_pkts",
-                sender
-                    .median(cwnd_room_pkts)
-                    .map(|room| format!("room for {room} segments more")),
-                "full if the path were the limit",
-            )
-            .next(next_limit(view, Limit::SendBuffer)),
-    )
 }
 
 fn unlock(view: &View<'_>) -> Remedy {
