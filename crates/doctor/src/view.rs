@@ -128,15 +128,18 @@ impl View<'_> {
     /// The same, or that of the peer's window: it stops the sender only where that probes for more,
     /// and no queue stands, as one does on a path that is full.
     pub(crate) fn window_sets_pace(&self) -> bool {
-        let no_queue = || {
-            let (delay, min_rtt) = (self.sender?.queue_delay()?, self.min_rtt()?);
-            Some(delay < QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE)))
-        };
         let stops = || {
             self.rwnd_share()
                 .is_some_and(|share| share >= PROBING_STOPPED)
         };
-        self.reader_sets_pace() || (self.is_bbr() && stops() && no_queue() == Some(true))
+        self.reader_sets_pace() || (self.is_bbr() && stops() && self.has_no_queue())
+    }
+
+    /// Whether round trips are about as short as the shortest.
+    pub(crate) fn has_no_queue(&self) -> bool {
+        let delay = self.sender.and_then(Timeline::queue_delay);
+        let pair = delay.zip(self.min_rtt());
+        pair.is_some_and(|(delay, min_rtt)| delay < QUEUE_DELAY.max(min_rtt.mul_f64(QUEUE_SHARE)))
     }
 
     /// Whether much more is in flight than the path carries, and stands in a queue: more, or a

@@ -29,7 +29,7 @@ pub(crate) fn sndbuf_tiny(view: &View<'_>) -> Option<Verdict> {
     }
     let remark = "Permanent fix: remove the SO_SNDBUF call. Zero does not mean \"copy nothing\" on \
                   Linux: it is the smallest buffer.";
-    let confidence = high_if(locked == Some(true));
+    let confidence = full.sure_if(locked == Some(true));
     Some(
         full.draft("sndbuf-tiny", confidence, view)?
             .propose(view.sender_side, unlock(view))
@@ -42,7 +42,7 @@ pub(crate) fn sndbuf_locked(view: &View<'_>) -> Option<Verdict> {
     let full = Full::of(view)?;
     let sender = view.sender?;
     let confidence = match view.sent(|s| s.sndbuf_locked) {
-        Some(true) => high_if(full.share >= FIXED_BUFFER_SHARE),
+        Some(true) => full.sure_if(true),
         Some(false) => return None,
         // Not visible: an own buffer would grow, up to its sysctl.
         None if is_at_cap(view) == Some(true) || grows(sender) => return None,
@@ -71,7 +71,7 @@ pub(crate) fn tcp_wmem_max_cap(view: &View<'_>) -> Option<Verdict> {
     let mss = u64::from(sender.mss_bytes()?);
     let segments = view.needed_bytes(present).div_ceil(mss);
     let memory = segments.saturating_mul(2 * MEMORY_PER_SEGMENT);
-    let confidence = high_if(locked == Some(false) && full.share >= FIXED_BUFFER_SHARE);
+    let confidence = full.sure_if(locked == Some(false));
     Some(
         full.draft("tcp-wmem-max-cap", confidence, view)?
             .row(
@@ -103,16 +103,18 @@ struct Full {
 impl Full {
     fn of(view: &View<'_>) -> Option<Self> {
         let sender = view.sender?;
-        let fixed = view.sent(|s| s.sndbuf_locked) == Some(true) || is_at_cap(view) == Some(true);
+        let locked = view.sent(|s| s.sndbuf_locked) == Some(true);
+        let fixed = locked || is_at_cap(view) == Some(true);
         // Bursts as large as the buffer may overflow a short queue. After each, the window stops
         // the flow, until it has grown to the same size again.
         let overflows = || {
-            WindowCuts::of(sender).are_at_one_size()
-                || drops_large_windows(view).is_some()
-                || losses_behind_queue(view).is_some()
+            view.has_no_queue()
+                && (WindowCuts::of(sender).are_at_one_size()
+                    || drops_large_windows(view).is_some()
+                    || losses_behind_queue(view).is_some())
         };
         let (used, enough) = match fixed {
-            true if overflows() => (WAKE_SHARE, FIXED_BUFFER_SHARE_CUT),
+            true if locked && overflows() => (WAKE_SHARE, FIXED_BUFFER_SHARE_CUT),
             true => (WAKE_SHARE, FIXED_BUFFER_SHARE),
             false => (FULL_BUFFER, SEND_BUFFER_SHARE),
         };
@@ -123,6 +125,11 @@ impl Full {
             && !view.repairs_without_sack()
             && !holds_what_bbr_wants(view);
         is_limit.then_some(Self { share, enough })
+    }
+
+    /// How sure a verdict is, where it is known who fixed the buffer.
+    fn sure_if(&self, known: bool) -> Confidence {
+        high_if(known && self.share >= FIXED_BUFFER_SHARE)
     }
 
     /// The rows that all of these share.
